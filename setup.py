@@ -18,7 +18,7 @@ setup(
     ],
     package_data={
         "": [
-            *("py.typed", "**/*.yaml", "**/*.html", "**/*.cu", "**/*.cuh", "**/*.h", "nvrtc/*"),
+            *("py.typed", "**/*.yaml", "**/*.json", "**/*.html", "**/*.cu", "**/*.cuh", "**/*.h", "nvrtc/*"),
             *("templates/**/*.py", "**/*.md"),
         ],
     },

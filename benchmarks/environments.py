@@ -91,6 +91,7 @@ def workloads(cores: int) -> list[Workload]:
         Workload("simple_tag", 1024, particles("simple_tag")),
         *tags,
         Workload("battle", 64, {}),
+        Workload("flock", 16, {}),
     ]
 
 

@@ -73,6 +73,7 @@ TARGETS = [
     Target("simple_spread", -15, tag="agent"),
     Target("simple_spread_mappo", -15, tag="agent"),
     Target("simple_tag", 40, tag="adversary", random=("good_agent",)),
+    Target("flock", 260, tag="boid"),
     Target("battle", 5, tag="red"),
     Target("battle_self_play", 5, tag="red", random=("blue",)),
 ]

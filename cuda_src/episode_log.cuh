@@ -14,6 +14,13 @@ WD_FUNCTION void wd_begin_step(Timestep timestep, Rewards rewards, Terminated te
     }
 }
 
+// Reset the step counter of replicas in which an episode began instead of a step.
+template <class Timestep, class Skipped>
+WD_FUNCTION void wd_uncount_step(Timestep timestep, Skipped skipped) {
+    const int env = wd_env();
+    if (wd_agent() == 0 && skipped(env)) timestep(env) = 0;
+}
+
 // Truncate the episode at its time limit.
 template <class Timestep, class Truncated, class EpisodeLength>
 WD_FUNCTION void wd_end_step(Timestep timestep, Truncated truncated, EpisodeLength episode_length) {

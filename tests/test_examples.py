@@ -17,8 +17,14 @@ def test_cleanrl() -> None:
     assert means[0] < 30 < means[-1]
 
 
-@pytest.mark.parametrize("name", ["stable_baselines3", "rsl_rl", "skrl"])
+@pytest.mark.parametrize("name", ["stable_baselines3", "rsl_rl", "skrl", "torchrl"])
 def test_libraries(name: str) -> None:
     pytest.importorskip(name)
-    steps = {"stable_baselines3": 20_000, "rsl_rl": 40_000, "skrl": 40_000}[name]
+    steps = {"stable_baselines3": 20_000, "rsl_rl": 40_000, "skrl": 40_000, "torchrl": 60_000}[name]
     assert train(name, steps) > 40
+
+
+def test_benchmarl() -> None:
+    pytest.importorskip("benchmarl", exc_type=ImportError)
+    path = ROOT / "examples" / "benchmarl_mappo.py"
+    assert -40 < runpy.run_path(str(path))["train"](12_000) < -15  # -27 at random

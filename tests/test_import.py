@@ -30,6 +30,7 @@ UNUSED_BY_TRAINING = {
     "wandb",
     "warpdrive.checks",
     "warpdrive.training.plots",
+    "warpdrive.training.report",
 }
 
 
@@ -53,7 +54,7 @@ def test_the_help_of_the_command_loads_nothing_heavy():
 
 
 def test_training_loads_only_what_it_needs(tmp_path):
-    sizes = ["trainer.total_steps=4096", f"saving.folder={tmp_path}", "--no-replay"]
+    sizes = ["trainer.total_steps=4096", f"saving.folder={tmp_path}", "--no-replay", "--no-report"]
     run = f"from warpdrive.training.cli.parser import main; main(['train', 'cartpole', *{sizes}])"
     modules_loaded_by(run)  # compiles
     loaded = modules_loaded_by(run)
@@ -217,7 +218,7 @@ sys.locked = sys.is_locked = None
 
 def test_modules_are_imported_where_there_is_no_unix():
     """Simulates Windows: no user ids, no resource limits, no SIGHUP."""
-    names = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "doctor")
+    names = ("train", "autoscale", "sweep", "evaluate", "plot", "replay", "export", "check", "envs", "init", "schema")
     program = WITHOUT_UNIX + "".join(f"import warpdrive.training.cli.{name}\n" for name in names)
     program += "import warpdrive.training.distributed.launch, warpdrive.private, warpdrive.backends.host.interrupts\n"
     program += "print(warpdrive.private.user_folder('kernels').name)\n"

@@ -1,4 +1,4 @@
-"""Programs of numba.cuda, and training, without what only Unix or only Linux has."""
+"""Programs of numba.cuda, and commands, without what only Unix or only Linux has."""
 
 from __future__ import annotations
 
@@ -44,11 +44,25 @@ except Exception as error:
     print(str(error).rpartition("supports ")[2].partition(", not")[0])
 """
 
-TRAINING = """
+COMMANDS = """
 import sys
 from warpdrive.training.cli.parser import main
-sys.exit(main(sys.argv[1:]))
+for line in sys.argv[1:]:
+    code = main(line.split())
+    if code:
+        sys.exit(f"{line}: {code}")
 """
+SMALL = "trainer.total_steps=512 trainer.num_envs=8 trainer.evaluation.num_episodes=2"
+ALL_COMMANDS = (
+    f"train cartpole --no-replay {SMALL}",
+    f"train --resume runs/cartpole --no-replay -q {SMALL.replace('512', '1024')}",
+    "evaluate runs/cartpole --episodes 2",
+    "replay runs/cartpole -o episode.npz",
+    "plot runs/cartpole -o curves.png",
+    "init my_game",
+    "schema -o schema.json",
+    "doctor",
+)
 
 
 def run(system: str, program: str, *arguments: str, folder: Path) -> str:
@@ -67,7 +81,8 @@ def test_programs_run(tmp_path, system, last):
     assert run(system, PROGRAM, folder=tmp_path) == f"1999.0 1000000.0 True\n{last}\n"
 
 
-def test_training_runs_without_unix(tmp_path):
-    keys = ("trainer.total_steps=512", "trainer.num_envs=8", "trainer.evaluation.num_episodes=2")
-    printed = run("windows", TRAINING, "train", "cartpole", "--no-replay", *keys, folder=tmp_path)
+def test_commands_run_without_unix(tmp_path):
+    printed = run("windows", COMMANDS, *ALL_COMMANDS, folder=tmp_path)
     assert "trained agent" in printed and next(tmp_path.glob("runs/cartpole/*/metrics.csv")).read_text().count("\n") > 1
+    for name in ("episode.npz", "curves.png", "my_game/my_game.yaml", "schema.json"):
+        assert (tmp_path / name).stat().st_size > 100

@@ -24,6 +24,7 @@ CAPTIONS = {
     "battle": "Trained red agents have eliminated six of 32 blue agents, which act at random, in five steps",
     "cartpole": "A cart, the pole on it, and the ends of the track",
     "continuous_mountain_car": "A car in a valley, and a flag on the hill",
+    "flock": "A thousand boids in flocks after 120 steps, colored by their headings, and their paths",
     "mountain_car": "A car in a valley, and a flag on the hill",
     "pendulum": "A rod, the path of its end, and the torque",
     "simple_spread": "Three agents on their way to three landmarks",

@@ -40,6 +40,8 @@ class EvaluationResult:
         mean_length: steps per episode.
         terminated_fraction: fraction of the episodes that ended other than by the time limit.
         elo: Elo rating of each policy tag whose past versions act for another tag; the initial policy has 0.
+        episode_returns: return of each episode, by policy tag.
+        episode_lengths: steps of each episode.
     """
 
     episodes: int
@@ -48,6 +50,8 @@ class EvaluationResult:
     mean_length: float
     terminated_fraction: float
     elo: dict[str, float] = field(default_factory=dict)
+    episode_returns: dict[str, list[float]] = field(default_factory=dict, repr=False, compare=False)
+    episode_lengths: list[int] = field(default_factory=list, repr=False, compare=False)
 
     def metrics(self) -> dict[str, float]:
         """Return the results by their metric names."""
@@ -89,7 +93,7 @@ class Evaluator:
     ) -> None:
         self.num_episodes = num_episodes
         self._actors = in_replicas_of(env, models)
-        self._env, self._start = env, env.ctx.save_state()
+        self._env, self._start = env, env.save_state()
         self._record = _Record(env, rounds=-(-num_episodes // env.num_envs))
         env.greedy = deterministic
         rollout = env.allocate_rollout(_STEPS_AT_ONCE)
@@ -103,7 +107,7 @@ class Evaluator:
         Args:
             on_progress: called occasionally.
         """
-        self._env.ctx.load_state(self._start)
+        self._env.load_state(self._start)
         self._loop.prepare(self._actors)
         self._record.clear()
         while (ended := self._record.ended()) < self._record.expected:
@@ -132,7 +136,6 @@ class _Record:
         self.env, self.rounds = env, rounds
         device, replicas = env.device, env.num_envs
         self.present = torch.zeros(replicas, env.num_agents, dtype=torch.float64, device=device)
-        self.present_length = torch.zeros(replicas, device=device)
         self.played = torch.zeros(replicas, dtype=torch.int64, device=device)
         # an extra round receives the episodes that do not count
         self.returns = torch.zeros(rounds + 1, *self.present.shape, dtype=torch.float64, device=device)
@@ -141,7 +144,7 @@ class _Record:
         self.replica = torch.arange(replicas, device=device)
 
     def clear(self) -> None:
-        for tensor in (self.present, self.present_length, self.played, self.returns, self.lengths, self.terminated):
+        for tensor in (self.present, self.played, self.returns, self.lengths, self.terminated):
             tensor.zero_()
 
     def add(self) -> None:
@@ -149,13 +152,11 @@ class _Record:
         terminated = self.env.ctx["terminated"]
         ended = terminated | self.env.ctx["truncated"]
         self.present += self.env.ctx["rewards"]
-        self.present_length += 1
         slot = torch.where(ended, self.played.clamp(max=self.rounds), self.rounds)
         self.returns[slot, self.replica] = self.present
-        self.lengths[slot, self.replica] = self.present_length
+        self.lengths[slot, self.replica] = self.env.ctx["episode.last_length"].float()
         self.terminated[slot, self.replica] = terminated.float()
         self.present.masked_fill_(ended[:, None], 0.0)
-        self.present_length.masked_fill_(ended, 0.0)
         self.played += ended
 
     @property
@@ -167,12 +168,15 @@ class _Record:
 
     def result(self, num_episodes: int) -> EvaluationResult:
         per_tag = self.per_tag(num_episodes)
+        lengths = self.lengths[:-1].flatten()[:num_episodes]
         return EvaluationResult(
             episodes=num_episodes,
             mean_return={tag: float(values.mean()) for tag, values in per_tag.items()},
             std_return={tag: float(values.std(correction=0)) for tag, values in per_tag.items()},
-            mean_length=float(self.lengths[:-1].flatten()[:num_episodes].mean()),
+            mean_length=float(lengths.mean()),
             terminated_fraction=float(self.terminated[:-1].flatten()[:num_episodes].mean()),
+            episode_returns={tag: values.tolist() for tag, values in per_tag.items()},
+            episode_lengths=lengths.int().tolist(),
         )
 
     def per_tag(self, num_episodes: int) -> dict[str, Tensor]:

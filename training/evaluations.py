@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.distributed.devices import backend_at
 from warpdrive.training.evaluation import MAX_REPLICAS, Evaluator, fitting_episodes
@@ -101,11 +100,10 @@ class Evaluations:
         copies = ActorCopies(learner.evaluated_models(random) if models is None else models, backend.device)
         if graphs is None:
             graphs = learner.graphs if backend is learner.env.backend else StepGraphs(backend.device, "auto")
-        env = EnvWrapper(
-            learner.env.env,
-            num_envs=min(num_episodes, MAX_REPLICAS),
-            env_backend=backend,
+        env = learner.env.like(
+            min(num_episodes, MAX_REPLICAS),
             seed=learner.config.trainer.seed + _EVALUATION_SEED if seed is None else seed,
+            env_backend=backend,
             reset_pool_size=learner.config.trainer.reset_pool_size,
         )
         return copies, Evaluator(env, copies.actors, num_episodes, deterministic, graphs)

@@ -69,7 +69,7 @@ class Learner:
         self.episodes: dict[str, Tensor]
         self.policies = self._new_policies()
         self.opponents = build_opponents(config, env, self.policies, share)
-        self.graphs = StepGraphs(env.device, settings.use_cuda_graph)
+        self.graphs = StepGraphs(env.device, "off" if env.steps_on_host else settings.use_cuda_graph)
         global_state = any(policy.learns_from_global_state for policy in self.policies.values())
         self.rollout = env.allocate_rollout(settings.rollout_length, global_state)
         self._loop = RolloutLoop(env, self.rollout, self.graphs, native=native_rollout)
@@ -252,6 +252,10 @@ class Learner:
         self.env.greedy = False
         self.env.reset()
         if self.config.trainer.stagger_episodes:
+            if self.env.steps_on_host:
+                raise ConfigError(
+                    "trainer.stagger_episodes: found true, but environments on the host begin episodes at their start"
+                )
             generator = torch.Generator().manual_seed(self.config.trainer.seed)
             times = torch.randint(self.env.env.episode_length, (self.share.total,), generator=generator)
             self.env.ctx["timestep"][: self.share.count].copy_(times[self.share.rows])

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
-from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ConfigError, TrainingError
+from warpdrive.interop.replicas import make_replicas
 from warpdrive.training.algorithms.base import BeforeStep, take_step
 from warpdrive.training.algorithms.custom import CustomConfig
 from warpdrive.training.checkpoint.checkpoint import Checkpoint
@@ -137,9 +137,9 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
             "train_batch_size": num_envs * config.trainer.rollout_length,
             "total_steps": math.ceil(config.trainer.total_steps / processes),
         }
-        env = EnvWrapper(
-            env_name=config.env.name,
-            env_config=config.env.parameters,
+        env = make_replicas(
+            config.env.name,
+            config.env.parameters,
             num_envs=num_envs,
             env_backend=config.trainer.env_backend,
             seed=config.trainer.seed,

@@ -16,6 +16,7 @@ from warpdrive.arguments import check_is, check_within
 from warpdrive.backends.loading import never_uses_gpu
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import CheckpointError, ConfigError, one_line, shown
+from warpdrive.interop.replicas import make_replicas
 from warpdrive.recording.recording import Recording
 from warpdrive.rollout import Rollout
 from warpdrive.step_graph import StepGraphs
@@ -64,7 +65,7 @@ class Trainer:
     """Trainer of one policy per policy tag of an environment.
 
     Args:
-        env: the training replicas.
+        env: the training replicas; or a ``wd.RunConfig``, without ``config``, which describes them as well.
         config: a run configuration. A dictionary may leave out ``name``, ``env`` and ``trainer.num_envs``, which are
             then taken from ``env``; without ``env`` the run cannot be loaded from its folder alone.
         policy_tag_to_agent_id_map: None, or equal to the environment's ``policy_tags``.
@@ -86,12 +87,15 @@ class Trainer:
 
     def __init__(
         self,
-        env: EnvWrapper,
-        config: RunConfig | Mapping[str, Any],
+        env: EnvWrapper | RunConfig,
+        config: RunConfig | Mapping[str, Any] | None = None,
         policy_tag_to_agent_id_map: Mapping[str, Sequence[int]] | None = None,
         device_id: int | None = None,
         num_devices: int | None = None,
     ) -> None:
+        if isinstance(env, RunConfig):
+            config = env if config is None else config
+            env = make_env(env)
         check_environment(env)
         self.process_group = join()
         check_devices(env, self.process_group, device_id, num_devices)
@@ -287,14 +291,9 @@ class Trainer:
         else:
             check_within(1, 1 << 20, replicas=replicas)
             chosen = list(range(replicas))
-        env = EnvWrapper(
-            self.env.env,
-            num_envs=max(chosen, default=0) + 1,
-            env_backend=self.env.backend,
-            seed=self.config.trainer.seed if seed is None else seed,
-            reset_pool_size=self.env.reset_pool_size,
+        env = self.env.like(
+            max(chosen, default=0) + 1, seed=self.config.trainer.seed if seed is None else seed, rendered=True
         )
-        env.env_name, env.env_config = self.env.env_name, self.env.env_config
         env.greedy = deterministic
         actors = in_replicas_of(env, models)
         with WorkProgress("playing an episode", unit="steps") as shown:
@@ -420,9 +419,9 @@ def make_env(config: RunConfig) -> EnvWrapper:
     device, backend = config.trainer.rollout_device, config.trainer.env_backend
     if not never_uses_gpu(backend) and device != "cpu":
         check_gpus(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), config.trainer.gpu_memory_fraction)
-    return EnvWrapper(
-        env_name=config.env.name,
-        env_config=config.env.parameters,
+    return make_replicas(
+        config.env.name,
+        config.env.parameters,
         num_envs=max(share.count, 1),  # a process that only learns has one, which is never stepped
         env_backend=backend if device is None else rollout_backend(backend, device, local_rank()),
         seed=config.trainer.seed,

@@ -14,7 +14,7 @@ from warpdrive.training.config.load import RunConfig, load_config, plain
 from warpdrive.training.distributed.process_group import ProcessGroup, Share
 
 
-def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share) -> RunConfig:
+def fitted(config: RunConfig | Mapping[str, Any] | None, env: EnvWrapper, share: Share) -> RunConfig:
     """Complete ``config`` from ``env`` and validate it against it.
 
     Args:
@@ -47,7 +47,7 @@ def fitted(config: RunConfig | Mapping[str, Any], env: EnvWrapper, share: Share)
     return fitted
 
 
-def has_dedicated_learner(config: RunConfig | Mapping[str, Any]) -> bool:
+def has_dedicated_learner(config: RunConfig | Mapping[str, Any] | None) -> bool:
     """Return True if ``config``, which may be invalid, requests a dedicated learner."""
     if isinstance(config, RunConfig):
         return config.trainer.dedicated_learner

@@ -12,6 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not see through __getattr__
+    from warpdrive import draw as draw
+    from warpdrive import interop as interop
     from warpdrive import math as math
     from warpdrive import random as random
     from warpdrive import testing as testing
@@ -27,7 +29,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.interop.conversions import to_rsl_rl as to_rsl_rl
     from warpdrive.interop.conversions import to_skrl as to_skrl
     from warpdrive.interop.conversions import to_stable_baselines3 as to_stable_baselines3
+    from warpdrive.interop.conversions import to_torchrl as to_torchrl
     from warpdrive.interop.gymnasium import to_gymnasium as to_gymnasium
+    from warpdrive.interop.host.host_env import HostEnv as HostEnv
     from warpdrive.kernels.cuda_kernel import CudaKernel as CudaKernel
     from warpdrive.kernels.cuda_kernel import cuda_kernel as cuda_kernel
     from warpdrive.kernels.errors import KernelError as KernelError
@@ -43,6 +47,34 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.training.algorithms.a2c import A2C as A2C
     from warpdrive.training.algorithms.mappo import MAPPO as MAPPO
     from warpdrive.training.algorithms.ppo import PPO as PPO
+    from warpdrive.training.config.run_config import A2CConfig as A2CConfig
+    from warpdrive.training.config.run_config import ConvolutionalConfig as ConvolutionalConfig
+    from warpdrive.training.config.run_config import ConvolutionsConfig as ConvolutionsConfig
+    from warpdrive.training.config.run_config import CustomConfig as CustomConfig
+    from warpdrive.training.config.run_config import CustomModelConfig as CustomModelConfig
+    from warpdrive.training.config.run_config import DDPGConfig as DDPGConfig
+    from warpdrive.training.config.run_config import DQNConfig as DQNConfig
+    from warpdrive.training.config.run_config import EnvironmentConfig as EnvironmentConfig
+    from warpdrive.training.config.run_config import EvaluationConfig as EvaluationConfig
+    from warpdrive.training.config.run_config import FullyConnectedConfig as FullyConnectedConfig
+    from warpdrive.training.config.run_config import FunctionConfig as FunctionConfig
+    from warpdrive.training.config.run_config import GRUConfig as GRUConfig
+    from warpdrive.training.config.run_config import LSTMConfig as LSTMConfig
+    from warpdrive.training.config.run_config import MinGRUConfig as MinGRUConfig
+    from warpdrive.training.config.run_config import MlflowConfig as MlflowConfig
+    from warpdrive.training.config.run_config import PerceptronConfig as PerceptronConfig
+    from warpdrive.training.config.run_config import PPOConfig as PPOConfig
+    from warpdrive.training.config.run_config import PQNConfig as PQNConfig
+    from warpdrive.training.config.run_config import RandomConfig as RandomConfig
+    from warpdrive.training.config.run_config import ReinforceConfig as ReinforceConfig
+    from warpdrive.training.config.run_config import RunConfig as RunConfig
+    from warpdrive.training.config.run_config import SACConfig as SACConfig
+    from warpdrive.training.config.run_config import SavingConfig as SavingConfig
+    from warpdrive.training.config.run_config import SelfPlayConfig as SelfPlayConfig
+    from warpdrive.training.config.run_config import TD3Config as TD3Config
+    from warpdrive.training.config.run_config import TrackioConfig as TrackioConfig
+    from warpdrive.training.config.run_config import TrainerConfig as TrainerConfig
+    from warpdrive.training.config.run_config import WandbConfig as WandbConfig
     from warpdrive.training.distributed.reductions import mean_over_processes as mean_over_processes
     from warpdrive.training.distributed.reductions import sum_over_processes as sum_over_processes
     from warpdrive.training.experience.advantages import gae as gae
@@ -60,6 +92,12 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
 
 __version__ = "0.1.0"
 
+_SECTIONS = """
+    RunConfig EnvironmentConfig TrainerConfig EvaluationConfig SavingConfig WandbConfig TrackioConfig MlflowConfig
+    A2CConfig CustomConfig DDPGConfig DQNConfig PPOConfig PQNConfig ReinforceConfig SACConfig TD3Config RandomConfig
+    SelfPlayConfig FunctionConfig FullyConnectedConfig ConvolutionalConfig GRUConfig LSTMConfig MinGRUConfig
+    CustomModelConfig PerceptronConfig ConvolutionsConfig
+"""
 _HOME_OF = {
     "kernel": "warpdrive.launching",
     "device_function": "warpdrive.launching",
@@ -75,7 +113,9 @@ _HOME_OF = {
     "Rollout": "warpdrive.rollout",
     "no_host_transfers": "warpdrive.host_transfers",
     "HostTransferError": "warpdrive.host_transfers",
+    "HostEnv": "warpdrive.interop.host.host_env",
     "to_gymnasium": "warpdrive.interop.gymnasium",
+    "to_torchrl": "warpdrive.interop.conversions",
     "to_stable_baselines3": "warpdrive.interop.conversions",
     "to_skrl": "warpdrive.interop.conversions",
     "to_rsl_rl": "warpdrive.interop.conversions",
@@ -103,8 +143,9 @@ _HOME_OF = {
     "RecurrentActorCritic": "warpdrive.training.models.recurrent",
     "CheckDevice": "warpdrive.training.models.check_device",
     "register_model": "warpdrive.training.models.registry",
+    **dict.fromkeys(_SECTIONS.split(), "warpdrive.training.config.run_config"),
 }
-_MODULES = ("math", "random", "testing")
+_MODULES = ("interop", "draw", "math", "random", "testing")
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 

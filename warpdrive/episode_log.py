@@ -30,6 +30,19 @@ def begin_step(timestep, rewards, terminated, truncated):  # type: ignore[no-unt
 
 
 @device_function
+def uncount_step(timestep, skipped):  # type: ignore[no-untyped-def]
+    """Reset the step counter of replicas in which an episode began instead of a step.
+
+    Args:
+        timestep: ``[num_envs]`` int32, number of steps of the episode.
+        skipped: ``[num_envs]`` bool.
+    """
+    env = cuda.blockIdx.x
+    if cuda.threadIdx.x == 0 and skipped[env]:
+        timestep[env] = 0
+
+
+@device_function
 def end_step(timestep, truncated, episode_length):  # type: ignore[no-untyped-def]
     """Truncate the episode at its time limit.
 

@@ -22,6 +22,10 @@ class DefinitionError(WarpDriveError, ValueError):
     """Invalid environment, or invalid parameter of one."""
 
 
+class UnknownParameterError(DefinitionError, TypeError):
+    """Parameter that an environment does not have; a TypeError, as for arguments that a function does not have."""
+
+
 class ActionError(WarpDriveError, ValueError):
     """Actions of the wrong shape, dtype or range."""
 

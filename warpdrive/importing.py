@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
@@ -46,6 +47,25 @@ def load_attribute(target: str, what: str, kind: str = "class") -> Any:
     return found
 
 
+def load_module(name: str, what: str) -> ModuleType:
+    """Import a module and return it.
+
+    Args:
+        name: The name of the module.
+        what: The purpose of the import, for error messages.
+
+    Raises:
+        DefinitionError: If the module does not exist, or cannot be imported.
+    """
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise DefinitionError(f"{what}: {shown(name)} is not the name of a module")
+    if not _is_found(name.partition(".")[0]):
+        _can_import_from(Path.cwd())
+    if not _is_found(name.partition(".")[0]):
+        raise DefinitionError(f"{what}: there is no module {shown(name.partition('.')[0])}: is its package installed?")
+    return _import(name, what)
+
+
 def module_command(name: str) -> list[str]:
     """Return the command that runs a module in a new process without importing from the working directory.
 
@@ -65,7 +85,7 @@ def place_of(definition: Any) -> str:
     return f"{definition.__qualname__} ({file}:{line})"
 
 
-def _import(place: str, what: str) -> Any:
+def _import(place: str, what: str) -> ModuleType:
     if not _is_found(place.partition(".")[0]):
         _can_import_from(Path.cwd())  # searched by default in scripts, but not in installed commands
     with user_code(f"{what} cannot be imported"):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
 
 ENTRY_POINT_GROUP = "warpdrive.environments"
 """Entry point group through which installed packages, this one included, provide environments."""
+
+at_registration: list[Callable[[str, str], None]] = []
+"""Callbacks of ``wd.register`` with the name of an environment and that of its class."""
 
 
 @cache

@@ -12,20 +12,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from warpdrive.environment import Environment
-from warpdrive.errors import DefinitionError, nearest, shown
+from warpdrive.errors import DefinitionError, UnknownParameterError, nearest, shown
 from warpdrive.importing import load_attribute
-from warpdrive.offered import offered_environments
+from warpdrive.offered import at_registration, offered_environments
 from warpdrive.user_code import user_code
 
 _registered: dict[str, str | type[Environment]] = {}
+
+HOST_LIBRARIES = {
+    "gymnasium": "warpdrive.interop.host.environment:GymnasiumEnvironment",
+    "pettingzoo": "warpdrive.interop.host.environment:PettingZooEnvironment",
+    "envpool": "warpdrive.interop.host.environment:EnvPoolEnvironment",
+    "warpdrive2": "warpdrive.interop.host.environment:WarpDrive2Environment",
+}
+"""Environments of other libraries, which :class:`warpdrive.HostEnv` steps; each has a parameter ``id``."""
 
 
 def register(name: str, target: str | type[Environment]) -> None:
     """Register an environment under a name: its class, or the path ``package.module:Class``.
 
-    An existing registration is replaced.
+    An existing registration is replaced. Gymnasium's registry gets an id ``warpdrive/<class>-v1``, or
+    ``warpdrive/<name>-v1`` if another environment has that id.
     """
     _registered[name] = target
+    class_name = target.rpartition(":")[2] if isinstance(target, str) else getattr(target, "__name__", name)
+    for callback in at_registration:
+        callback(name, class_name)
 
 
 def registered_names() -> list[str]:
@@ -38,7 +50,7 @@ def environment_class(name: str) -> type[Environment]:
 
     Raises :class:`DefinitionError` if there is none, with a suggestion of the nearest name.
     """
-    target = _registered.get(name) or offered_environments().get(name, name)
+    target = _registered.get(name) or offered_environments().get(name) or HOST_LIBRARIES.get(name, name)
     found = target if isinstance(target, type) else _load(target, name)
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise DefinitionError(f"{shown(name, 200)} is {shown(found)}, expected a subclass of warpdrive.Environment")
@@ -65,7 +77,8 @@ def make(name: str, /, **config: Any) -> Environment:
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for key in config:
         if key not in parameters and not takes_any:
-            raise DefinitionError(f"environment '{name}' has no parameter '{key}'.{nearest(key, parameters)}")
+            what = f"environment '{name}': unexpected keyword argument '{key}'"
+            raise UnknownParameterError(f"{what}.{nearest(key, parameters)}")
     return made(cls, config)
 
 

@@ -222,6 +222,7 @@ CASES: dict[str, Case] = {
         twin=particles_of_mpe2.tag,
         variants=BY_ACTIONS,
     ),
+    "flock": Case(IN_NUMPY, 1e-5, None, random_actions, variants={", 20 boids": {"num_boids": 20, "world_size": 6.0}}),
     "tag_gridworld": Case(IN_NUMPY, 1e-6, 1e-6, random_actions),
     "tag_continuous": Case(
         IN_NUMPY,

@@ -152,7 +152,7 @@ def test_the_callers_file_and_line_are_told() -> None:
 
 def test_in_a_function_of_pytorch_the_line_of_the_call_is_told() -> None:
     def choose() -> Any:
-        return torch.distributions.Categorical(logits=X)
+        return torch.distributions.Categorical(logits=X, validate_args=True)
 
     line = choose.__code__.co_firstlineno + 1
     with pytest.raises(wd.HostTransferError, match=f"{Path(__file__).name}:{line}: "), wd.no_host_transfers():

@@ -17,7 +17,7 @@ from warpdrive.training.algorithms.common import explained_variance, normalised,
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig, rollout_batcher
 from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
 from warpdrive.training.algorithms.vtrace import StaggeredGroups
-from warpdrive.training.config.section import Problem
+from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.values import Count, PositiveSchedule
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models.registry import is_recurrent
@@ -26,7 +26,7 @@ from warpdrive.training.models.registry import is_recurrent
 class A2CConfig(OnPolicyConfig):
     """Advantage actor-critic: one gradient step per rollout."""
 
-    algorithm: Literal["a2c"]
+    algorithm: Literal["a2c"] = "a2c"
     steps_per_update: Count | None = None
     """Steps of each replica per update, a multiple of the rollout length; None: the rollout length.
 

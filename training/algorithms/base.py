@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from warpdrive.environment import Environment
 from warpdrive.errors import TrainingError
-from warpdrive.training.config.section import Problem, Section
+from warpdrive.training.config.messages import Problem
+from warpdrive.training.config.section import Section
 from warpdrive.training.config.values import FractionSchedule, PositiveSchedule
 from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from warpdrive.training.models import acting_distribution, build_actor_critic

@@ -22,7 +22,7 @@ from warpdrive.importing import place_of
 from warpdrive.rollout import Rollout
 from warpdrive.training.algorithms.base import Algorithm, LearningConfig, Stateful, UpdateSize
 from warpdrive.training.algorithms.task import Task
-from warpdrive.training.config.section import Problem
+from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.signature import parameter_problems, takes
 from warpdrive.training.config.values import Count, UserFunction, load_function
 from warpdrive.training.experience.sequences import Replayed, replay_of
@@ -42,7 +42,7 @@ class CustomConfig(LearningConfig):
 
     model_config = ConfigDict(extra="allow")
 
-    algorithm: Literal["custom"]
+    algorithm: Literal["custom"] = "custom"
     function: UserFunction
     model: ModelConfig = FullyConnectedConfig()
     population: Annotated[Count, Field(le=65536)] | None = None

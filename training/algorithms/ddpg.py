@@ -20,7 +20,7 @@ from warpdrive.training.experience.transitions import Transitions
 class DDPGConfig(DeterministicConfig):
     """Deep deterministic policy gradient."""
 
-    algorithm: Literal["ddpg"]
+    algorithm: Literal["ddpg"] = "ddpg"
 
 
 class DDPG(DeterministicPolicyGradient[DDPGConfig]):

@@ -35,7 +35,7 @@ class DQNConfig(OffPolicyConfig):
     """Deep Q-learning, for a single Discrete action."""
 
     actions = "Discrete"
-    algorithm: Literal["dqn"]
+    algorithm: Literal["dqn"] = "dqn"
     epsilon: FractionSchedule = [[0, 1.0], [10_000, 0.05]]  # type: ignore[assignment]
     """Probability of a random action, by environment steps."""
     repeat: FractionSchedule = 0.0

@@ -15,7 +15,7 @@ from warpdrive.environment import Environment
 from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, UpdateSize
 from warpdrive.training.algorithms.common import at, means, set_learning_rate
 from warpdrive.training.algorithms.task import Task
-from warpdrive.training.config.section import Problem
+from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule, whole_number
 from warpdrive.training.experience.n_step import NStep, StepsUntilBack
 from warpdrive.training.experience.replay_buffer import ReplayBuffer

@@ -15,8 +15,7 @@ from warpdrive.training.algorithms.base import BeforeStep, UpdateSize
 from warpdrive.training.algorithms.common import explained_variance, means, minibatch_problems, normalised, value_error
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig, rollout_batcher
 from warpdrive.training.algorithms.task import ExperienceSource, Task, adam
-from warpdrive.training.config.section import Problem
-from warpdrive.training.config.signature import described
+from warpdrive.training.config.messages import Problem, described
 from warpdrive.training.config.values import Count, OptionalPositiveSchedule, PositiveSchedule
 from warpdrive.training.experience.batch import Batch
 from warpdrive.training.models.registry import is_recurrent
@@ -25,7 +24,7 @@ from warpdrive.training.models.registry import is_recurrent
 class PPOConfig(OnPolicyConfig):
     """Proximal policy optimisation: several epochs of minibatches per rollout."""
 
-    algorithm: Literal["ppo"]
+    algorithm: Literal["ppo"] = "ppo"
     clip: PositiveSchedule = 0.2
     value_clip: OptionalPositiveSchedule = None
     """Clipping range of the change of a value estimate per update; None: no clipping."""

@@ -24,7 +24,7 @@ from warpdrive.training.algorithms.common import (
     set_learning_rate,
 )
 from warpdrive.training.algorithms.task import Task, adam
-from warpdrive.training.config.section import Problem
+from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule
 from warpdrive.training.distributed.process_group import Sharding
 from warpdrive.training.experience.batch import AbsentValue, Batch
@@ -43,7 +43,7 @@ class PQNConfig(ReturnsConfig):
 
     actions = "Discrete"
     model_sections = ACTION_VALUE_CONFIGS
-    algorithm: Literal["pqn"]
+    algorithm: Literal["pqn"] = "pqn"
     model: OffPolicyModelConfig = PerceptronConfig(layer_norm=True, activation="relu")
     td_lambda: FractionSchedule = 0.65
     """Weight of longer returns, from 0 (one step) to 1 (to the end of the rollout or episode)."""

@@ -20,7 +20,7 @@ from warpdrive.training.models.options import FullyConnectedConfig, ModelConfig
 class ReinforceConfig(ReturnsConfig):
     """Policy gradient with the returns of whole episodes, one gradient step per rollout."""
 
-    algorithm: Literal["reinforce"]
+    algorithm: Literal["reinforce"] = "reinforce"
     entropy_coef: NonNegativeSchedule = 0.0
     max_grad_norm: PositiveSchedule = 0.5
     normalize_returns: bool = True

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class SACConfig(ContinuousConfig):
     """Soft actor-critic with a learned temperature."""
 
-    algorithm: Literal["sac"]
+    algorithm: Literal["sac"] = "sac"
     initial_temperature: Positive = 1.0
     target_entropy: OptionalSchedule = None
     """Target entropy in nats of actions from -1 to 1; None: minus the number of components of an action."""

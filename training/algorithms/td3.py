@@ -24,7 +24,7 @@ from warpdrive.training.rollout.exploration import NoisyActor
 class TD3Config(DeterministicConfig):
     """Twin delayed deep deterministic policy gradient."""
 
-    algorithm: Literal["td3"]
+    algorithm: Literal["td3"] = "td3"
     policy_delay: Count = 2
     """Critic gradient steps per update of the policy and the target networks."""
     target_noise: NonNegativeSchedule = 0.2

@@ -17,7 +17,7 @@ from warpdrive.training.autoscale.memory import gib
 from warpdrive.training.autoscale.prober import Prober, Survey
 from warpdrive.training.autoscale.search import Bounds, Search
 from warpdrive.training.autoscale.size import Outcome, Size
-from warpdrive.training.config.load import RunConfig, load_config, save_config
+from warpdrive.training.config.load import RunConfig, load_config
 
 _MIN_ROLLOUT = 8
 """Minimum rollout length in steps, unless the user's is shorter. Shorter rollouts would affect learning."""
@@ -137,7 +137,7 @@ def autoscale(
             f"({len(outcomes)} sizes tried; memory limit {gib(limit[0])}: {limit[1]})"
         )
     found = _with_size(config, _on_all(winner.size, devices))
-    save_config(found, write_to)
+    found.save(write_to)
     return Autoscaled(found, before, devices, winner, outcomes, speed, stopped, prober.survey, limit)
 
 
@@ -145,7 +145,7 @@ def autoscale(
 def _written(config: RunConfig) -> Iterator[Path]:
     """Write the configuration to a temporary file that exists within the block."""
     with tempfile.TemporaryDirectory(prefix="warpdrive-") as folder:
-        save_config(config, Path(folder, "run.yaml"))
+        config.save(Path(folder, "run.yaml"))
         yield Path(folder, "run.yaml")
 
 

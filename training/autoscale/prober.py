@@ -27,6 +27,8 @@ from warpdrive.training.distributed.placement import Place, places
 _COMPILING = 900.0
 """Timeout of the survey in seconds, which compiles kernels that are not cached."""
 _ENDLESS = 2**62
+_SERVICES = ("wandb", "trackio", "mlflow")
+"""Sections of ``saving`` that log the metrics elsewhere."""
 _SAFE = 0.95
 """Fraction of the free memory to use at most, to leave room for this process and others to grow."""
 _CUT_SHORT_BELOW = 0.7
@@ -170,9 +172,8 @@ class Prober:
             folder = Path(name)
             steps = _UPDATES_OF_A_TRIAL * size.batch * self.devices
             overrides = [f"trainer.total_steps={steps}", f"saving.folder={name}/runs", "saving.log_every=1"]
-            if self.config.saving.model_dump().get("wandb"):
-                overrides.append("saving.wandb=null")
-            command = [*module_command("warpdrive"), "train", str(config_file), *overrides]
+            overrides += [f"saving.{name}=null" for name in _SERVICES if getattr(self.config.saving, name) is not None]
+            command = [*module_command("warpdrive"), "train", str(config_file), "--no-report", *overrides]
             if self.devices > 1:
                 command += ["--num_processes" if self._on_cpu else "--num_gpus", str(self.devices)]
             limit = None if self._of_host() is None else (self.memory_limit - grows) * self.devices
@@ -195,8 +196,7 @@ class Prober:
             if "learning_starts" in policy:  # gradient steps from the first update on
                 policy["learning_starts"] = 0
         config["saving"] |= {"log_every": 1, "checkpoint_every": _ENDLESS, "tensorboard": False}
-        if "wandb" in config["saving"]:
-            config["saving"]["wandb"] = None
+        config["saving"] |= dict.fromkeys(_SERVICES)
         return config
 
     def _predicted_outcome(self, size: Size) -> Outcome | None:

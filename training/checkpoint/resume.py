@@ -34,7 +34,7 @@ def checkpoint_of(learner: Learner, run: RunState) -> Checkpoint:
     with learner.process_group.collective(CHECKPOINT):
         kept = {tag: actor.kept_between_steps() for tag, actor in learner.actors.items()}
         of_replicas = {f"{tag}/{name}": tensor for tag, part in kept.items() for name, tensor in part.items()}
-        own = {"simulation": learner.env.ctx.save_state()[: learner.share.count], **of_replicas}
+        own = {"simulation": learner.env.save_state()[: learner.share.count], **of_replicas}
         replicas = learner.process_group.gather(own) or {}
         episodes = learner.process_group.all_reduce_tensors(learner.episodes)
     return Checkpoint(
@@ -117,7 +117,7 @@ def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
         for name, buffer in actor.kept_between_steps().items():
             buffer.copy_(state["kept_between_steps"][tag][name][learner.share.rows])
     if learner.share.count:
-        learner.env.ctx.load_state(state["simulation"][learner.share.rows].to(learner.env.device))
+        learner.env.load_state(state["simulation"][learner.share.rows].to(learner.env.device))
 
 
 def last_state_of(

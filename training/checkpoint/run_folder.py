@@ -13,7 +13,7 @@ from pathlib import Path
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, nearest, one_line
 from warpdrive.file_lock import locked
-from warpdrive.training.config.load import RunConfig, save_config
+from warpdrive.training.config.load import RunConfig
 from warpdrive.training.reports import TrainingSummary
 from warpdrive.training.runtime.atomic_write import check_no_link, write_atomically
 
@@ -43,7 +43,7 @@ class RunFolder:
             except FileExistsError:
                 continue
             run = cls(path)
-            save_config(config, run.config)  # with it the folder becomes a run
+            config.save(run.config)  # with it the folder becomes a run
             return run
         raise FileExistsError(f"{parent}: a thousand runs were started in one second")
 

@@ -204,9 +204,17 @@ def fill(code: Code, memory: Any, start: Any, count: int, number: float = 0.0) -
         code.store(code.spread(number), memory, code.add(i, start))
 
 
+_UNROLLED = 16
+"""Number of vectors up to which a copy is unrolled."""
+
+
 def copy_floats(code: Code, target: Any, to: Any, source: Any, start: Any, count: int) -> None:
     """Emit a copy of ``count`` float32, in vectors as wide as there are elements left."""
     done = 0
+    if count > _UNROLLED * code.lanes:  # as of pictures
+        done = count // code.lanes * code.lanes
+        with code.loop(done, step=code.lanes) as i:
+            code.store(code.load(source, code.add(start, i)), target, code.add(to, i))
     while done < count:
         width = min(code.lanes, 1 << ((count - done).bit_length() - 1))
         code.store(code.load(source, code.add(start, done), width), target, code.add(to, done))

@@ -93,7 +93,10 @@ def program_of(emit: Callable[[ir.Module, int], Any], specialisation: str) -> Pr
     key = disk.key_of("compiled training", specialisation, *versions)
     with disk.ONE_AT_A_TIME:
         if key not in _programs:
-            with disk.one_process_at_a_time(key), no_garbage_collection():
+            with (
+                disk.one_process_at_a_time(key, f"native {specialisation.partition('(')[0].strip()}"),
+                no_garbage_collection(),
+            ):
                 _programs[key] = _stored(key) or _compiled(key, emit)
         return _programs[key]
 

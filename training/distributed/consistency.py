@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from warpdrive.environment import Environment
 from warpdrive.errors import TeamError
 from warpdrive.training.config.load import RunConfig
+from warpdrive.training.config.yaml import flat
 from warpdrive.training.distributed.process_group import ProcessGroup
 
 _CODE = {".py", ".cu", ".cuh", ".h"}
@@ -38,7 +39,7 @@ def check_start(process_group: ProcessGroup, config: RunConfig, env: Environment
     run = config.model_dump(mode="json")
     run["env"] = run["env"] and {**run["env"], "name": Path(run["env"]["name"]).name}  # folders differ between machines
     own = {
-        **_flat(run),
+        **flat(run),
         "the code of warpdrive": _code_of_warpdrive(),
         f"the code of {type(env).__name__}": _hash(Path(inspect.getfile(type(env))).read_bytes()),
         "the version of torch": torch.__version__,
@@ -80,16 +81,6 @@ _ABSENT = "nothing"
 
 def _words(value: Any) -> str:
     return f"{value[:12]}..." if isinstance(value, str) and len(value) == 64 else str(value)
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 @cache

@@ -146,7 +146,7 @@ class _Processes:
             return self._wait()
         finally:
             for process in self._running:
-                _end(process, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+                _end(process, getattr(signal, "SIGKILL", signal.SIGTERM))
                 process.wait()
             self._running.clear()
 
@@ -197,7 +197,7 @@ def _end(process: subprocess.Popen[bytes], number: int) -> None:
     if process.poll() is not None:
         return
     with suppress(OSError):
-        if os.name == "posix" and number == signal.SIGKILL:
+        if number == getattr(signal, "SIGKILL", None):
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)

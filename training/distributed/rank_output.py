@@ -6,6 +6,8 @@ import sys
 import threading
 from typing import Any, TextIO
 
+from warpdrive.terminal import is_quiet
+
 
 class _Marked:
     """Text stream that writes whole lines with a prefix, and otherwise delegates to another stream."""
@@ -38,9 +40,10 @@ class _Marked:
 def mark_output(rank: int) -> None:
     """Prefix the output of this process with ``[rank <n>]`` from now on.
 
-    Only rank 0 on a terminal prints without it: it draws its progress there.
+    Rank 0 prints without it on a terminal, where it draws its progress, and the result with ``--quiet``.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if not isinstance(stream, _Marked) and not (rank == 0 and stream.isatty()):
+        is_plain = rank == 0 and (stream.isatty() or (is_quiet() and name == "stdout"))
+        if not isinstance(stream, _Marked) and not is_plain:
             setattr(sys, name, _Marked(stream, f"[rank {rank}] "))

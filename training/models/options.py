@@ -60,7 +60,7 @@ class FullyConnectedConfig(PerceptronConfig, GaussianConfig):
 class ConvolutionsConfig(PerceptronConfig):
     """Stack of convolutions followed by a multi-layer perceptron."""
 
-    type: Literal["convolutional"]  # type: ignore[assignment]
+    type: Literal["convolutional"] = "convolutional"  # type: ignore[assignment]
     hidden: list[Width] = [64]
     """Widths of the perceptron's hidden layers, after the convolutions."""
     activation: Activation = "relu"

@@ -44,7 +44,15 @@ _UNITS = {
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
+    """Line of a panel.
+
+    Attributes:
+        label: label in the legend; "" if there is none.
+        curve: the values.
+        runs: number of runs that the curve is the mean of.
+    """
+
     label: str
     curve: Curve
     runs: int
@@ -68,7 +76,7 @@ def draw(runs: Sequence[LoggedRun], metrics: Sequence[str], smooth: int = 1) -> 
         ConfigError: there is nothing to plot.
     """
     groups = grouped(runs)
-    panels = _panels(runs, groups, metrics, smooth)
+    panels = panels_of(runs, groups, metrics, smooth)
     labels = list(dict.fromkeys(line.label for lines in panels.values() for line in lines if line.label))
     columns = 2 if len(panels) in (2, 4) else min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
@@ -79,14 +87,10 @@ def draw(runs: Sequence[LoggedRun], metrics: Sequence[str], smooth: int = 1) -> 
         figsize=(width, rows * _PANEL[1] + 0.25 * legend_rows), dpi=120, layout="constrained", facecolor="white"
     )
     grid = figure.subplots(rows, columns, squeeze=False)
-    looks = {
-        label: (COLOURS[index % len(COLOURS)], STYLES[index // len(COLOURS) % len(STYLES)])
-        for index, label in enumerate(labels or [""])
-    }
-    looks.setdefault("", (COLOURS[-1], STYLES[0]))  # what belongs to no policy tag
+    looks = looks_of(labels)
     drawn: dict[str, Line2D] = {}
     for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
-        drawn |= _draw_panel(axes, title, lines, looks)
+        drawn |= draw_panel(axes, title, lines, looks)
     end = max(line.curve.env_steps[-1] for lines in panels.values() for line in lines)
     for index, axes in enumerate(grid.flat):
         axes.set_xlim(0, 1.02 * end)
@@ -115,27 +119,57 @@ def check_output(path: Path) -> None:
         raise ConfigError(f"{path}: the folder {path.parent} does not exist")
 
 
-def _panels(
-    runs: Sequence[LoggedRun], groups: Sequence[Group], metrics: Sequence[str], smooth: int
-) -> dict[str, list[_Line]]:
-    """Return the lines of each panel, by its title."""
+def looks_of(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the colour and the line style of each label, and of ``""``."""
+    looks = {
+        label: (COLOURS[index % len(COLOURS)], STYLES[index // len(COLOURS) % len(STYLES)])
+        for index, label in enumerate(labels or [""])
+    }
+    looks.setdefault("", (COLOURS[-1], STYLES[0]))  # what belongs to no policy tag
+    return looks
+
+
+def panels_of(
+    runs: Sequence[LoggedRun], groups: Sequence[Group], metrics: Sequence[str], smooth: int = 1
+) -> dict[str, list[Line]]:
+    """Return the lines of each panel, by its title.
+
+    Args:
+        runs: all runs.
+        groups: the same, grouped.
+        metrics: names of logged metrics.
+        smooth: number of values in the moving average.
+
+    Raises:
+        ConfigError: there is nothing to plot.
+    """
     several_tags = any(len(run.tags) > 1 for run in runs)
-    panels: dict[str, list[_Line]] = {}
+    panels: dict[str, list[Line]] = {}
     for metric in metrics:
         base, tag = base_of(metric, runs)
         for group in groups:
             curve = group.curve(metric, smooth)
             if curve is not None and len(groups) > 1:
-                panels.setdefault(metric, []).append(_Line(group.label, curve, len(group.runs)))
+                panels.setdefault(metric, []).append(Line(group.label, curve, len(group.runs)))
             elif curve is not None:
-                panels.setdefault(base, []).append(_Line(tag if several_tags else "", curve, len(group.runs)))
+                panels.setdefault(base, []).append(Line(tag if several_tags else "", curve, len(group.runs)))
     if not panels:
         raise ConfigError(f"nothing to plot: no group of runs has {', '.join(metrics)} in all of its runs")
     return panels
 
 
-def _draw_panel(axes: Axes, title: str, lines: Sequence[_Line], looks: dict[str, tuple[str, str]]) -> dict[str, Line2D]:
-    """Draw the lines of a panel, and return the legend handles by label."""
+def draw_panel(axes: Axes, title: str, lines: Sequence[Line], looks: dict[str, tuple[str, str]]) -> dict[str, Line2D]:
+    """Draw the lines of a panel.
+
+    Args:
+        axes: axes to draw on.
+        title: name of the metric, which also gives the unit.
+        lines: at least one line.
+        looks: colour and line style by label.
+
+    Returns:
+        The legend handles by label.
+    """
     drawn = {}
     for line in lines:
         colour, style = looks[line.label]
@@ -147,7 +181,7 @@ def _draw_panel(axes: Axes, title: str, lines: Sequence[_Line], looks: dict[str,
         if line.runs > 1:
             axes.fill_between(curve.env_steps, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
     axes.set_title(title, fontsize=11, loc="left")
-    axes.set_ylabel(_unit(title))
+    axes.set_ylabel(unit_of(title))
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(_tick))
     if max(abs(bound) for bound in axes.get_ylim()) >= 1e4:
@@ -163,7 +197,7 @@ def _tick(value: float, position: int) -> str:
     return f"{'-' if value < 0 else ''}{short(abs(value))}"
 
 
-def _unit(title: str) -> str:
+def unit_of(title: str) -> str:
     """Return the unit of a metric; "" if it has none."""
     for name in title.split("/"):
         if name in _UNITS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line
 from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
-from warpdrive.training.config.yaml import read_yaml
+from warpdrive.training.config.yaml import flat, read_yaml
 from warpdrive.training.run.metrics import read_metrics
 
 Numbers = npt.NDArray[np.float64]
@@ -154,13 +155,14 @@ def _read(run: RunFolder) -> LoggedRun:
         raise ConfigError(f"{run.config}: found no section 'policy', which the configuration of a run has")
     columns: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for env_steps, row in read_metrics(run.metrics):
+        if not math.isfinite(env_steps):
+            raise CheckpointError(f"{run.metrics}: found {env_steps} in the column env_steps, expected a finite number")
         for name, value in row.items():
             columns[name].append((env_steps, value))
     if not columns:
         raise CheckpointError(f"{run.path}: the run has not logged anything yet")
     metrics = {name: np.array(rows, np.float64).T for name, rows in columns.items()}
-    flat = _flat(config)
-    settings = {key: value for key, value in flat.items() if not f"{key}.".startswith(tuple(_dotted()))}
+    settings = {key: value for key, value in flat(config).items() if not f"{key}.".startswith(tuple(_dotted()))}
     return LoggedRun(
         str(config.get("name", run.path.parent.name)), run.path, settings, tuple(config["policy"]), metrics
     )
@@ -168,14 +170,6 @@ def _read(run: RunFolder) -> LoggedRun:
 
 def _dotted() -> list[str]:
     return [f"{key}." for key in _WITHOUT_EFFECT]
-
-
-def _flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested sections to a dictionary with dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in section.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
 
 
 def _label(runs: Sequence[LoggedRun], others: Sequence[Sequence[LoggedRun]], with_name: bool) -> str:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from warpdrive.training.progress.console import is_live
+
 _SECONDS_BETWEEN_DRAWINGS = 0.25  # for notebooks, whose output goes through a server
 _NOTEBOOK_COLUMNS = 100
 _AS_TEXT = "<pre style='white-space: pre; overflow-x: auto; line-height: normal'>{code}</pre>"
@@ -31,7 +33,7 @@ def display_on(console: Console, transient: bool = False) -> Display | None:
     """
     if console.is_jupyter:
         return NotebookDisplay()
-    return TerminalDisplay(console, transient) if console.is_terminal else None
+    return TerminalDisplay(console, transient) if is_live(console) else None
 
 
 class TerminalDisplay:

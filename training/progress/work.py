@@ -13,6 +13,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from warpdrive.terminal import is_quiet
 from warpdrive.training.progress.console import PlainConsole
 from warpdrive.training.progress.displays import Display, display_on
 
@@ -62,7 +63,7 @@ class WorkProgress:
         self._visible = False
 
     def __enter__(self) -> WorkProgress:
-        if not _silenced.get():
+        if not (_silenced.get() or is_quiet()):
             self._timer.start()
         return self
 

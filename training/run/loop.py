@@ -13,7 +13,6 @@ from warpdrive.training.checkpoint.best import BestCheckpoint
 from warpdrive.training.checkpoint.checkpoint import Keep, latest_of, remove_incomplete, save_in_run
 from warpdrive.training.checkpoint.resume import checkpoint_of
 from warpdrive.training.checkpoint.run_folder import RunFolder
-from warpdrive.training.config.load import save_config
 from warpdrive.training.config.yaml import read_yaml
 from warpdrive.training.distributed.bootstrap import RUN
 from warpdrive.training.progress.training import TrainingProgress
@@ -23,7 +22,7 @@ from warpdrive.training.run.callbacks import Callbacks
 from warpdrive.training.run.log import RunLog
 from warpdrive.training.run.metrics import MetricsLog
 from warpdrive.training.run.periodic_evaluation import PeriodicEvaluation
-from warpdrive.training.run.sinks import check_sinks, sinks_of
+from warpdrive.training.run.sinks.configured import check_sinks, sinks_of
 from warpdrive.training.runtime.interrupts import stop_on_interrupt
 from warpdrive.training.runtime.torch_threads import torch_threads
 
@@ -75,7 +74,7 @@ def run_training(
         ):
             if going_on:  # and nothing stands in the way
                 folder.summary.unlink(missing_ok=True)  # a run in progress has no summary
-                save_config(config, folder.config)
+                config.save(folder.config)
             return _TrainingRun(learner, evaluations, state, folder, metrics, callbacks).run()
 
 

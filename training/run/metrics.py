@@ -14,7 +14,7 @@ from types import TracebackType
 import torch
 
 from warpdrive.errors import CheckpointError, one_line, shown
-from warpdrive.training.run.sinks import MetricSink
+from warpdrive.training.run.sinks.sink import MetricSink
 from warpdrive.training.runtime.atomic_write import write_atomically, writing
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from warpdrive.errors import ConfigError
 from warpdrive.importing import module_command
-from warpdrive.training.config.load import load_config, save_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.placement import Place
 from warpdrive.training.sweep.engines import Engine
 from warpdrive.training.sweep.space import Values, as_overrides
@@ -138,7 +138,7 @@ class Runner:
             self._end(trial, "failed", reason=" ".join(str(error).split()))
             return trial
         trial.folder.mkdir(parents=True, exist_ok=True)
-        save_config(config, trial.folder / "trial.yaml")
+        config.save(trial.folder / "trial.yaml")
         (trial.folder / "trial.json").write_text(json.dumps({"values": trial.values}) + "\n")
         return trial
 

@@ -184,14 +184,10 @@ def install() -> None:
 
 
 class _Installation:
-    """Object that installs, if this process has, where it is unpickled."""
+    """Object that installs where it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (install if is_installed() else _nothing), ()
-
-
-def _nothing() -> None:
-    pass
+        return install, ()
 
 
 def _install_in_children() -> None:
@@ -203,7 +199,7 @@ def _install_in_children() -> None:
         return
 
     def get_preparation_data(name: str) -> dict[str, Any]:
-        return {"warpdrive.numba_cuda": _Installation(), **prepare(name)}
+        return {**({"warpdrive.numba_cuda": _Installation()} if is_installed() else {}), **prepare(name)}
 
     get_preparation_data.installs = True  # type: ignore[attr-defined]
     spawn.get_preparation_data = get_preparation_data

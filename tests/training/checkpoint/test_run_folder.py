@@ -17,7 +17,7 @@ from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
 from warpdrive.training.config.load import load_config
 from warpdrive.training.reports import TrainingSummary
 from warpdrive.training.run.metrics import MetricsLog
-from warpdrive.training.run.sinks import TensorBoardEvents
+from warpdrive.training.run.sinks.tensorboard import TensorBoardEvents
 from warpdrive.training.runtime.atomic_write import writing
 
 

@@ -17,6 +17,7 @@ CASES = [
     ([21, 18, 1], {"activation": "silu", "layer_norm": True}),
     ([3, 9, 4], {"activation": "elu"}),
     ([11, 6], {}),
+    ([617, 3], {}),
 ]
 
 

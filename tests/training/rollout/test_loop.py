@@ -14,7 +14,7 @@ from torch import Tensor
 
 from warpdrive.errors import WarpDriveError
 from warpdrive.step_graph import StepGraphs, UseCudaGraph
-from warpdrive.training.config.load import load_config, save_config
+from warpdrive.training.config.load import load_config
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.trainer import Trainer
 
@@ -123,7 +123,7 @@ def test_on_the_cpu_a_graph_is_used_only_if_asked_for_and_then_refused(
 def test_use_cuda_graph_is_written_as_yaml_has_it(sections: Sections, tmp_path: Path, use: str) -> None:
     """A bare on or off is a boolean for YAML 1.1."""
     assert load_config(sections(), [f"trainer.use_cuda_graph={use}"]).trainer.use_cuda_graph == use
-    save_config(load_config(sections(use_cuda_graph=use)), tmp_path / "config.yaml")
+    load_config(sections(use_cuda_graph=use)).save(tmp_path / "config.yaml")
     assert load_config(tmp_path / "config.yaml").trainer.use_cuda_graph == use
 
 

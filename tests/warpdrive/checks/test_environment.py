@@ -254,7 +254,7 @@ def test_the_command_takes_run_configurations(tmp_path, capsys):
     ("arguments", "said"),
     [
         (["tag_gridwrld"], "unknown environment 'tag_gridwrld'. Did you mean 'tag_gridworld'?"),
-        (["tag_gridworld", "num_tagers=2"], "no parameter 'num_tagers'. Did you mean 'num_taggers'?"),
+        (["tag_gridworld", "num_tagers=2"], "unexpected keyword argument 'num_tagers'. Did you mean 'num_taggers'?"),
         (["tag_gridworld", "trainer.num_envs=2"], "trainer.num_envs: expected a parameter of the environment as"),
         (["nowhere.yaml"], "nowhere.yaml"),
     ],

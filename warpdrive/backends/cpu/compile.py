@@ -68,7 +68,7 @@ def compile_kernel(kernel: ResolvedKernel, kinds: Mapping[str, ArgumentKind], la
     key = cache.key_of(kernel.content(), repr(list(kinds.items())), repr(launch))
     with cache.ONE_AT_A_TIME:
         if key not in _compiled:
-            with cache.one_process_at_a_time(key), no_garbage_collection():
+            with cache.one_process_at_a_time(key, f"kernel {kernel.function.name}"), no_garbage_collection():
                 _compiled[key] = _compile(key, kernel, kinds, launch)
         turns = turns_of(kernel) if _compiled[key].module.TAKES_TURNS else None
         return replace(

@@ -61,7 +61,7 @@ def compile_kernel(
         KernelError: If the kernel cannot be compiled; the message has the file and line of its source.
     """
     key = cache.key_of(kernel.content(), repr(parameters), repr(packing), repr(capability), *_versions())
-    with cache.one_process_at_a_time(key), no_garbage_collection():
+    with cache.one_process_at_a_time(key, f"kernel {kernel.function.name}"), no_garbage_collection():
         if cache.is_stored(key):
             try:
                 return _load(key)

@@ -91,7 +91,7 @@ def load_for_host(source: FusedSource) -> ctypes.CDLL:
     """Return the shared library of a fused kernel, compiled now or loaded from the cache."""
     compiler = host_compiler()
     key = cache.key_of(source.text, *source.included, _version(compiler), platform.machine(), *FLAGS)
-    with cache.one_process_at_a_time(key):
+    with cache.one_process_at_a_time(key, f"kernel {source.name}"):
         if cache.is_stored(key):
             try:
                 return _load(key)

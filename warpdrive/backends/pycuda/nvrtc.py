@@ -73,7 +73,7 @@ def compile_for_gpu(source: FusedSource, capability: Capability) -> CudaCode:
     nvrtc = _nvrtc()
     version = _check(nvrtc, nvrtc.nvrtcVersion())
     key = cache.key_of(source.text, *source.included, repr(version), repr(capability), *OPTIONS)
-    with cache.one_process_at_a_time(key):
+    with cache.one_process_at_a_time(key, f"kernel {source.name}"):
         if cache.is_stored(key):
             try:
                 return _load(key, source.name)

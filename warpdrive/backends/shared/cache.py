@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import importlib.util
+import logging
 import shutil
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -35,10 +37,14 @@ _elsewhere: dict[str, Path] = {}
 
 
 @contextmanager
-def one_process_at_a_time(key: str) -> Iterator[None]:
+def one_process_at_a_time(key: str, what: str) -> Iterator[None]:
     """Exclude other threads from compiling or importing, and other processes of this user from the same cache key.
 
     A kernel that several processes need at the same time is thus compiled once. A killed process releases its lock.
+
+    Args:
+        key: cache key.
+        what: name of the code, for the log.
     """
     with ONE_AT_A_TIME, ExitStack() as stack:
         try:
@@ -46,7 +52,9 @@ def one_process_at_a_time(key: str) -> Iterator[None]:
         except OSError as error:  # without the lock, others may compile it, too
             if error.errno not in NO_ROOM:
                 raise
+        done, began = "loaded from the cache" if is_stored(key) else "compiled", time.perf_counter()
         yield
+        logging.getLogger("warpdrive").info("%s: %s in %.2f s (%s)", what, done, time.perf_counter() - began, key)
 
 
 def cache_folder() -> Path:
