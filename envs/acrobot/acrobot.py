@@ -14,12 +14,12 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.envs.acrobot import reference
-from warpdrive.envs.common import parameters
+from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.common.angles import wrapped
+from warpdrive.scene.scene import Scene
 
 if TYPE_CHECKING:
     from gymnasium.envs.classic_control import AcrobotEnv
-    from matplotlib.figure import Figure
 
 HALF, ONE, TWO, SIXTH = np.float32(0.5), np.float32(1), np.float32(2), np.float32(1 / 6)
 
@@ -159,6 +159,21 @@ def observe(angle_1, angle_2, velocity_1, velocity_2, observations):
     observations[env, agent, 5] = velocity_2[env]
 
 
+@wd.kernel
+def draw(shapes, angle_1, angle_2, length_1, length_2):
+    """Draw both links, the joint between them, and the free end with its path."""
+    env = cuda.blockIdx.x
+    p, q = angle_1[env], angle_1[env] + angle_2[env]
+    x, y = length_1 * wd.math.sin(p), -length_1 * wd.math.cos(p)
+    end_x, end_y = x + length_2 * wd.math.sin(q), y - length_2 * wd.math.cos(q)
+    is_up = -wd.math.cos(p) - wd.math.cos(q) > 1.0
+    wd.draw.line(shapes, 0, 0.0, 0.0, x, y, 0.14, wd.draw.BLUE)
+    wd.draw.line(shapes, 1, x, y, end_x, end_y, 0.14, wd.draw.SKY)
+    wd.draw.circle(shapes, 2, x, y, 0.05, wd.draw.INK)
+    wd.draw.circle(shapes, 3, end_x, end_y, 0.1, wd.draw.GREEN if is_up else wd.draw.ORANGE)
+    wd.draw.trail(shapes, 3, 12)
+
+
 class Acrobot(wd.Environment):
     """Swing the free end of two linked rods above a given height by a motor in the joint between them.
 
@@ -242,7 +257,8 @@ class Acrobot(wd.Environment):
 
     name = "acrobot"
     termination_meaning: ClassVar[str] = "the free end swung up"
-    step, observe, reset = step, observe, reset
+    step, observe, reset, draw = step, observe, reset, draw
+    shapes_per_agent = 4
 
     def __init__(
         self,
@@ -281,6 +297,8 @@ class Acrobot(wd.Environment):
         self.num_agents = 1
         self.policy_tags = {"agent": [0]}
         self.action_space = spaces.Discrete(len(self.torques))
+        reach = 1.15 * (self.length_1 + self.length_2)
+        self.view = (-reach, reach, -reach, reach)
         bounds = np.array([1, 1, 1, 1, self.largest_velocity_1, self.largest_velocity_2], np.float32)
         self.observation_space = spaces.Box(-bounds, bounds)
 
@@ -301,8 +319,12 @@ class Acrobot(wd.Environment):
         """Return the observations of ``state``, ``[1, 6]``."""
         return reference.observe(state)
 
-    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a figure of ``state``; ``trail``, the states before it, is drawn as the path of the free end."""
-        from warpdrive.envs.acrobot.render import draw
+    @cached_property
+    def _goal(self) -> Scene:
+        low, high = self.view[:2]
+        fixed = drawing.disc(0, 0, 0.12, wd.draw.GREY)
+        return Scene(self.view, polygons=[drawing.stroke(low, 1, high, 1, 0.03, wd.draw.YELLOW), fixed])
 
-        return draw(self, state, trail)
+    def scenery(self, state: dict[str, Any]) -> Scene:
+        """Return the height that the free end must reach, and the fixed joint."""
+        return self._goal

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,11 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.envs.battle import formation, reference
-from warpdrive.envs.common import parameters
+from warpdrive.envs.common import drawing, parameters
 from warpdrive.errors import DefinitionError, shown
+from warpdrive.scene.scene import Scene
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-ZERO, ONE = np.float32(0), np.float32(1)
+ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 EMPTY = 0
 WALL = 2**30
 """Value of a wall cell. An occupied cell holds the agent's health, negative for blue."""
@@ -243,6 +242,26 @@ def reset_at_random(
         all_placed = cuda.syncthreads_and(placed)
 
 
+@wd.kernel
+def draw(
+    shapes,
+    # state
+    loc_x, loc_y, health, active, actions, rewards,
+    # constants
+    action_x, action_y, agents_per_team, num_moves, most_health, step_reward, attack_reward, hit_reward,
+):  # fmt: skip
+    """Draw an agent as a disc, the paler the weaker it is, and its attack, if it was rewarded as a hit."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, y, action = loc_x[env, agent], loc_y[env, agent], actions[env, agent]
+    colour = wd.draw.RED if agent < agents_per_team else wd.draw.BLUE
+    if active[env, agent]:
+        wd.draw.circle(shapes, 0, x, y, 0.45, colour)
+        wd.draw.style(shapes, 0, 0.15 + 0.85 * health[env, agent] / most_health, colour, 0)
+        if action > num_moves and rewards[env, agent] > step_reward + attack_reward + HALF * hit_reward:
+            wd.draw.line(shapes, 1, x, y, x + action_x[action], y + action_y[action], 0.3, wd.draw.YELLOW)
+            wd.draw.style(shapes, 1, 1.0, -1, 1)
+
+
 class Battle(wd.Environment):
     """Eliminate the opposing team on a grid, with up to thousands of agents per team.
 
@@ -371,6 +390,7 @@ class Battle(wd.Environment):
     name = "battle"
     termination_meaning = "a team has fallen"
     step, observe = step, observe_surroundings
+    draw, shapes_per_agent = draw, 2
 
     def __init__(
         self,
@@ -444,6 +464,7 @@ class Battle(wd.Environment):
 
     def _prepare_starts(self, walls: Sequence[Sequence[int]]) -> None:
         self.walls = _walls(walls, self.map_size)
+        self.view = (-0.5, self.map_size - 0.5, -0.5, self.map_size - 0.5)
         farthest_action = int(max(self.move_range, self.attack_range))
         self.margin = max(self.view_range, farthest_action)
         """Width in cells of the border of walls around the map, which keeps views and actions within the array."""
@@ -501,11 +522,15 @@ class Battle(wd.Environment):
         """Return the observations of ``state``, ``[num_agents, channels, width, width]``, computed in NumPy."""
         return reference.observe(self, state)
 
-    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a figure of ``state``: both teams, in colors that fade with their health, and eliminated agents."""
-        from warpdrive.envs.battle.render import draw
+    @cached_property
+    def _scenery(self) -> Scene:
+        return Scene(
+            self.view, polygons=[drawing.box(x - 0.5, x + 0.5, y - 0.5, y + 0.5, wd.draw.GREY) for x, y in self.walls]
+        )
 
-        return draw(self, state)
+    def scenery(self, state: dict[str, Any]) -> Scene:
+        """Return the walls."""
+        return self._scenery
 
 
 def _tenths(name: str, value: Any, at_least: float = 0.0) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,14 +14,15 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.envs.cartpole import reference
-from warpdrive.envs.common import parameters
+from warpdrive.envs.common import drawing, parameters
+from warpdrive.scene.scene import Scene
 
 if TYPE_CHECKING:
     from gymnasium.envs.classic_control import CartPoleEnv
-    from matplotlib.figure import Figure
 
 FOUR_THIRDS = np.float32(4 / 3)
 TWO, ONE, ZERO = np.float32(2), np.float32(1), np.float32(0)
+PI = np.float32(math.pi)
 
 
 @wd.kernel
@@ -76,6 +77,19 @@ def observe(position, velocity, angle, angular_velocity, observations, see_veloc
     observations[env, agent, 1] = velocity[env] if see_velocities else ZERO
     observations[env, agent, 2] = angle[env]
     observations[env, agent, 3] = angular_velocity[env] if see_velocities else ZERO
+
+
+@wd.kernel
+def draw(shapes, position, angle, actions, pole_half_length):
+    """Draw the cart, the pole and its joint, and the direction of the push."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, length = position[env], TWO * pole_half_length
+    side = 1.0 if actions[env, agent] == 1 else -1.0
+    tip_x, tip_y = x + length * wd.math.sin(angle[env]), length * wd.math.cos(angle[env])
+    wd.draw.rectangle(shapes, 0, x, 0.0, 0.5, 0.24, 0.0, wd.draw.BLUE)
+    wd.draw.triangle(shapes, 1, x + 0.4 * side, 0.0, 0.2, 0.0 if side > 0.0 else PI, wd.draw.SKY)
+    wd.draw.line(shapes, 2, x, 0.0, tip_x, tip_y, 0.09, wd.draw.ORANGE)
+    wd.draw.circle(shapes, 3, x, 0.0, 0.05, wd.draw.INK)
 
 
 class CartPole(wd.Environment):
@@ -164,7 +178,8 @@ class CartPole(wd.Environment):
 
     name = "cartpole"
     termination_meaning: ClassVar[str] = "the pole fell or the cart left the track"
-    step, observe, reset = step, observe, reset
+    step, observe, reset, draw = step, observe, reset, draw
+    shapes_per_agent = 4
     cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
         name: wd.cuda_kernel("cartpole.cu", name) for name in ("step", "observe", "reset")
     }
@@ -197,6 +212,8 @@ class CartPole(wd.Environment):
         self.see_velocities = parameters.flag("see_velocities", see_velocities)
         self.total_mass = self.cart_mass + self.pole_mass
         self.pole_moment = self.pole_mass * self.pole_half_length
+        width = 1.15 * self.largest_position
+        self.view = (-width, width, -0.5, 2 * self.pole_half_length + 0.4)
 
         self.num_agents = 1
         self.policy_tags = {"agent": [0]}
@@ -222,8 +239,13 @@ class CartPole(wd.Environment):
         """Return the observations of ``state``, ``[1, 4]``."""
         return reference.observe(state, self.see_velocities)
 
-    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a figure of ``state``; ``trail`` is ignored."""
-        from warpdrive.envs.cartpole.render import draw
+    @cached_property
+    def _track(self) -> Scene:
+        (low, high), end = self.view[:2], self.largest_position
+        track = drawing.stroke(low, 0, high, 0, 0.02, wd.draw.INK)
+        ends = [drawing.stroke(x, -0.14, x, 0.14, 0.04, wd.draw.GREY) for x in (-end, end)]
+        return Scene(self.view, polygons=[track, *ends])
 
-        return draw(self, state)
+    def scenery(self, state: dict[str, Any]) -> Scene:
+        """Return the track and the positions at which the episode ends."""
+        return self._track

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,13 @@ from warpdrive.envs.common.angles import wrapped
 from warpdrive.envs.flock import reference
 from warpdrive.errors import DefinitionError
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 PI = np.float32(np.pi)
 INFINITY = np.float32(np.inf)
+HEADING_COLOURS = np.array(
+    [getattr(wd.draw, name) for name in ["RED", "ORANGE", "YELLOW", "GREEN", "SKY", "BLUE", "PURPLE"]], np.int32
+)
+"""Colours of headings, from the x-axis counterclockwise."""
 BATCH = 16
 """Number of boids whose distances are compared with a threshold before any of them is inserted into a list."""
 
@@ -202,6 +203,16 @@ def observe(
     observations[env, agent, 4 * num_neighbours] = pace * inverse_max_speed
 
 
+@wd.kernel
+def draw(shapes, loc_x, loc_y, direction, heading_colours, boid_length):
+    """Draw a boid as an arrowhead in the colour of its heading."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    share = direction[env, agent] / (TWO * PI) + ONE  # of a turn, from 0.5 to 1.5
+    colour = heading_colours[int(share * len(heading_colours)) % len(heading_colours)]
+    wd.draw.triangle(shapes, 0, loc_x[env, agent], loc_y[env, agent], boid_length, direction[env, agent], colour)
+    wd.draw.trail(shapes, 0, 8)
+
+
 class Flock(wd.Environment):
     """Fly in a flock: stay close to the nearest neighbours, head where they head, and keep a distance.
 
@@ -306,7 +317,8 @@ class Flock(wd.Environment):
 
     name = "flock"
     check_parameters: ClassVar[Mapping[str, Any]] = {"num_boids": 16, "world_size": 8.0}
-    step, observe, reset = step, observe, reset
+    step, observe, reset, draw = step, observe, reset, draw
+    heading_colours = HEADING_COLOURS
     cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
         name: wd.cuda_kernel("flock.cu", name) for name in ("step", "observe", "reset")
     }
@@ -350,6 +362,8 @@ class Flock(wd.Environment):
         self.alignment_scale = self.alignment_weight / self.num_neighbours
         self.separation_scale = self.separation_weight / self.num_neighbours
 
+        self.view = (0.0, self.world_size, 0.0, self.world_size)
+        self.boid_length = max(0.9 * self.separation_distance, self.world_size / 80)
         self.policy_tags = {"boid": range(self.num_boids)}
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.observation_space = spaces.Box(-np.inf, np.inf, (4 * self.num_neighbours + 1,), np.float32)
@@ -375,9 +389,3 @@ class Flock(wd.Environment):
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
         """Return the observations (``[num_boids, 4 num_neighbours + 1]``) of ``state``, computed in NumPy."""
         return reference.observe(self, state)
-
-    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a figure of ``state``; ``trail`` holds the states before it, the latest last."""
-        from warpdrive.envs.flock.render import draw
-
-        return draw(self, state, trail)

@@ -1,9 +1,10 @@
-"""Base class of both mountain cars: the valley, the dynamics, start states, observations and rendering."""
+"""Base class of both mountain cars: the valley, the dynamics, start states, observations and pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+import math
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,13 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.common import parameters
+from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.mountain_car import reference
+from warpdrive.scene.scene import Polygon, Scene
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-ZERO, THREE = np.float32(0), np.float32(3)
+ZERO, ONE, THREE = np.float32(0), np.float32(1), np.float32(3)
+HEIGHT = np.float32(0.45)
+"""Height of the hills in pictures."""
 
 
 @wd.kernel
@@ -64,6 +65,23 @@ def observe(position, velocity, observations):
     observations[env, agent, 1] = velocity[env]
 
 
+@wd.kernel
+def draw(shapes, position):
+    """Draw the car on the slope: body, cabin and wheels."""
+    env = cuda.blockIdx.x
+    x, y = position[env], HEIGHT * wd.math.sin(THREE * position[env])
+    rise = THREE * HEIGHT * wd.math.cos(THREE * x)
+    along = 1.0 / wd.math.sqrt(1.0 + rise * rise)
+    up = rise * along  # (along, up) is the direction of the slope
+    slope = wd.math.atan2(rise, ONE)
+    wd.draw.rectangle(
+        shapes, 0, x - 0.1 * up - 0.02 * along, y + 0.1 * along - 0.02 * up, 0.1, 0.06, slope, wd.draw.SKY
+    )
+    wd.draw.rectangle(shapes, 1, x - 0.055 * up, y + 0.055 * along, 0.2, 0.05, slope, wd.draw.BLUE)
+    wd.draw.circle(shapes, 2, x - 0.06 * along - 0.03 * up, y - 0.06 * up + 0.03 * along, 0.03, wd.draw.INK)
+    wd.draw.circle(shapes, 3, x + 0.06 * along - 0.03 * up, y + 0.06 * up + 0.03 * along, 0.03, wd.draw.INK)
+
+
 class Valley(wd.Environment):
     """A valley of height sin(3 position) with a car in it; subclasses define the motor.
 
@@ -80,7 +98,8 @@ class Valley(wd.Environment):
     """
 
     termination_meaning: ClassVar[str] = "the car reached the goal"
-    observe, reset = observe, reset
+    observe, reset, draw = observe, reset, draw
+    shapes_per_agent = 4
 
     def __init__(
         self,
@@ -105,6 +124,7 @@ class Valley(wd.Environment):
         self.start_high = real("start_high", start_high, at_least=self.start_low, at_most=self.max_position)
         self.episode_length = parameters.whole("episode_length", episode_length, at_least=1)
 
+        self.view = (self.min_position - 0.06, self.max_position + 0.06, -0.57, 0.75)
         self.num_agents = 1
         self.policy_tags = {"agent": [0]}
         low = np.array([self.min_position, -self.max_speed], np.float32)
@@ -119,8 +139,17 @@ class Valley(wd.Environment):
         """Return the observations of ``state``, ``[1, 2]``."""
         return reference.observe(state)
 
-    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a figure of ``state``; ``trail`` is ignored."""
-        from warpdrive.envs.mountain_car.render import draw
+    @cached_property
+    def _hills(self) -> Scene:
+        low_x, high_x, low_y, _ = self.view
+        x, goal, foot = np.linspace(low_x, high_x, 100), self.goal_position, HEIGHT * math.sin(3 * self.goal_position)
+        top = np.stack([x, HEIGHT * np.sin(3 * x)], axis=1)
+        earth = np.concatenate([top, [[high_x, low_y], [low_x, low_y]]]).astype(np.float32)
+        cloth = np.array([[goal, foot + 0.22], [goal + 0.1, foot + 0.185], [goal, foot + 0.15]], np.float32)
+        flag = [drawing.stroke(goal, foot, goal, foot + 0.22, 0.012, wd.draw.INK), Polygon(cloth, wd.draw.YELLOW)]
+        hills = [Polygon(earth, wd.draw.GREY), Polygon(earth[:-2], -1, wd.draw.INK, 0.01)]
+        return Scene(self.view, polygons=[*flag, *hills])
 
-        return draw(self, state)
+    def scenery(self, state: dict[str, Any]) -> Scene:
+        """Return the hills, and a flag at the goal."""
+        return self._hills

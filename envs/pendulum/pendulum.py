@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +12,16 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.common import parameters
+from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.common.angles import wrapped
 from warpdrive.envs.pendulum import reference
+from warpdrive.scene.scene import Scene
 
 if TYPE_CHECKING:
     from gymnasium.envs.classic_control import PendulumEnv
-    from matplotlib.figure import Figure
 
 ONE, ONE_AND_A_HALF, TWO, THREE = np.float32(1), np.float32(1.5), np.float32(2), np.float32(3)
+HALF_PI, LARGEST_SWEEP = np.float32(math.pi / 2), np.float32(math.radians(150))
 SPEED_COST, TORQUE_COST = np.float32(0.1), np.float32(0.001)
 
 
@@ -65,6 +65,21 @@ def observe(angle, velocity, observations):
     observations[env, agent, 0] = wd.math.cos(angle[env])
     observations[env, agent, 1] = wd.math.sin(angle[env])
     observations[env, agent, 2] = velocity[env]
+
+
+@wd.kernel
+def draw(shapes, angle, actions, length, largest_torque):
+    """Draw the torque as a sector from the top, 150 degrees at most, the rod, its end with the path, and the joint."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, y = -length * wd.math.sin(angle[env]), length * wd.math.cos(angle[env])
+    torque = min(max(actions[env, agent, 0], -largest_torque), largest_torque)
+    sweep = LARGEST_SWEEP * torque / largest_torque
+    if torque != 0.0:
+        wd.draw.sector(shapes, 0, 0.0, 0.0, 0.35 * length, HALF_PI + 0.5 * sweep, abs(sweep), wd.draw.SKY)
+    wd.draw.line(shapes, 1, 0.0, 0.0, x, y, 0.12 * length, wd.draw.BLUE)
+    wd.draw.circle(shapes, 2, x, y, 0.1 * length, wd.draw.GREEN if y > 0.98 * length else wd.draw.ORANGE)
+    wd.draw.trail(shapes, 2, 20)
+    wd.draw.circle(shapes, 3, 0.0, 0.0, 0.04 * length, wd.draw.INK)
 
 
 class Pendulum(wd.Environment):
@@ -141,7 +156,8 @@ class Pendulum(wd.Environment):
     """
 
     name = "pendulum"
-    step, observe, reset = step, observe, reset
+    step, observe, reset, draw = step, observe, reset, draw
+    shapes_per_agent = 4
 
     def __init__(
         self,
@@ -166,6 +182,8 @@ class Pendulum(wd.Environment):
         self.largest_start_velocity = real("largest_start_velocity", largest_start_velocity, at_least=0)
         self.episode_length = parameters.whole("episode_length", episode_length, at_least=1)
 
+        reach = 1.3 * self.length
+        self.view = (-reach, reach, -reach, reach)
         self.num_agents = 1
         self.policy_tags = {"agent": [0]}
         self.action_space = spaces.Box(-self.largest_torque, self.largest_torque, (1,), np.float32)
@@ -188,8 +206,11 @@ class Pendulum(wd.Environment):
         """Return the observations of ``state``, ``[1, 3]``."""
         return reference.observe(state)
 
-    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a figure of ``state``; ``trail``, the states before it, is drawn as the path of the free end."""
-        from warpdrive.envs.pendulum.render import draw
+    @cached_property
+    def _goal(self) -> Scene:
+        mark = drawing.disc(0, self.length, 0.15 * self.length, -1, wd.draw.YELLOW, 0.03 * self.length)
+        return Scene(self.view, polygons=[mark])
 
-        return draw(self, state, trail)
+    def scenery(self, state: dict[str, Any]) -> Scene:
+        """Return the place of the upright rod's end."""
+        return self._goal

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +10,14 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.common import parameters
+from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.particles import dynamics
 from warpdrive.envs.simple_spread import reference
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from warpdrive.scene.scene import Scene
 
 ZERO, ONE = np.float32(0), np.float32(1)
+COVERED = 0.1
+"""Distance within which an agent covers a landmark in pictures, as in the statistics of ``mpe2``."""
 INFINITY = np.float32(np.inf)
 
 
@@ -130,6 +129,22 @@ def observe(
         observations[env, agent, first + 1 + 2 * i] = loc_y[env, other] - y
 
 
+@wd.kernel
+def draw(shapes, loc_x, loc_y, num_agents, agent_size, touching_distance):
+    """Draw an agent as a disc, with a ring if it touches another one."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, y = loc_x[env, agent], loc_y[env, agent]
+    touches = False
+    for other in range(num_agents):
+        dx, dy = loc_x[env, other] - x, loc_y[env, other] - y
+        touches = touches or (other != agent and dx * dx + dy * dy < touching_distance * touching_distance)
+    wd.draw.circle(shapes, 0, x, y, agent_size, wd.draw.BLUE)
+    wd.draw.trail(shapes, 0, 12)
+    if touches:
+        wd.draw.circle(shapes, 1, x, y, 1.2 * agent_size, wd.draw.ORANGE)
+        wd.draw.style(shapes, 1, 1.0, -1, -1)
+
+
 class SimpleSpread(dynamics.ParticleWorld):
     """Cover all landmarks cooperatively while avoiding collisions with other agents.
 
@@ -235,7 +250,8 @@ class SimpleSpread(dynamics.ParticleWorld):
     """
 
     name = "simple_spread"
-    step, observe, reset = discrete_step, observe, reset
+    step, observe, reset, draw = discrete_step, observe, reset, draw
+    shapes_per_agent = 2
 
     def __init__(
         self,
@@ -275,6 +291,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         self.landmark_weight = 1 - self.local_ratio
         self.collision_weight = self.local_ratio * self.collision_penalty
 
+        self.view = (-1.35 * self.start_range, 1.35 * self.start_range) * 2
         self.step = continuous_step if self.continuous_actions else discrete_step
         self.policy_tags = {"agent": range(self.num_agents)}
         length = 4 + 2 * self.num_landmarks + 4 * (self.num_agents - 1)
@@ -295,8 +312,14 @@ class SimpleSpread(dynamics.ParticleWorld):
         """Return the observations of ``state``, ``[num_agents, 4 + 2 landmarks + 4 others]``, computed in NumPy."""
         return reference.observe(self, state)
 
-    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a figure of ``state``; ``trail`` holds the states before it, the latest last."""
-        from warpdrive.envs.simple_spread.render import draw
-
-        return draw(self, state, trail)
+    def scenery(self, state: dict[str, Any]) -> Scene:
+        """Return the landmarks, covered or not, and the way from each to its nearest agent."""
+        landmarks, agents = (np.stack([state[f"{name}_x"], state[f"{name}_y"]], 1) for name in ("landmark", "loc"))
+        apart = np.linalg.norm(landmarks[:, None] - agents, axis=-1)
+        width, polygons = 0.12 * self.agent_size, []
+        for (x, y), nearest, distance in zip(landmarks, agents[apart.argmin(1)], apart.min(1), strict=True):
+            colour = wd.draw.GREEN if distance < COVERED else wd.draw.YELLOW
+            polygons.append(drawing.stroke(x, y, *nearest, width, wd.draw.GREY))
+            polygons.append(drawing.disc(x, y, 1.5 * self.agent_size, -1, colour, 1.5 * width))
+            polygons.append(drawing.disc(x, y, 2 * width, colour))
+        return Scene(self.view, polygons=polygons)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +10,14 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.common import parameters
+from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.particles import dynamics
 from warpdrive.envs.simple_tag import reference
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from warpdrive.scene.scene import Scene
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+VIEW = 1.3
+"""Largest coordinate in pictures; beyond 1 good agents are penalized."""
 MARGIN_BEGINS, MARGIN_SLOPE, MAX_BOUNDARY_PENALTY = np.float32(0.9), np.float32(10), np.float32(10)
 
 
@@ -184,6 +183,22 @@ def observe(
         )  # fmt: skip
 
 
+@wd.kernel
+def draw(shapes, loc_x, loc_y, num_adversaries, size):
+    """Draw an agent as a disc, with a ring around good agents that are touched."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, y, touched = loc_x[env, agent], loc_y[env, agent], False
+    if agent >= num_adversaries:
+        for other in range(num_adversaries):
+            dx, dy, touching = loc_x[env, other] - x, loc_y[env, other] - y, size[agent] + size[other]
+            touched = touched or dx * dx + dy * dy < touching * touching
+    wd.draw.circle(shapes, 0, x, y, size[agent], wd.draw.RED if agent < num_adversaries else wd.draw.BLUE)
+    wd.draw.trail(shapes, 0, 12)
+    if touched:
+        wd.draw.circle(shapes, 1, x, y, 1.8 * size[agent], wd.draw.YELLOW)
+        wd.draw.style(shapes, 1, 1.0, -1, -1)
+
+
 class SimpleTag(dynamics.ParticleWorld):
     """Chase faster good agents around obstacles as adversaries, or evade the adversaries as good agents.
 
@@ -297,7 +312,8 @@ class SimpleTag(dynamics.ParticleWorld):
     """
 
     name = "simple_tag"
-    step, observe, reset = discrete_step, observe, reset
+    step, observe, reset, draw = discrete_step, observe, reset, draw
+    shapes_per_agent = 2
 
     def __init__(
         self,
@@ -355,6 +371,7 @@ class SimpleTag(dynamics.ParticleWorld):
         self.acceleration = self._of_both(self.adversary_acceleration, self.good_agent_acceleration)
         self.largest_speed = self._of_both(self.adversary_speed, self.good_agent_speed)
 
+        self.view = (-VIEW, VIEW, -VIEW, VIEW)
         self.step = continuous_step if self.continuous_actions else discrete_step
         self.policy_tags = {
             "adversary": range(self.num_adversaries),
@@ -384,8 +401,8 @@ class SimpleTag(dynamics.ParticleWorld):
         """Return ``observations_adversary`` and ``observations_good_agent`` of ``state``, computed in NumPy."""
         return reference.observe(self, state)
 
-    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a figure of ``state``; ``trail`` holds the states before it, the latest last."""
-        from warpdrive.envs.simple_tag.render import draw
-
-        return draw(self, state, trail)
+    def scenery(self, state: dict[str, Any]) -> Scene:
+        """Return the square without penalties, and the obstacles."""
+        places = zip(state["obstacle_x"], state["obstacle_y"], strict=True)
+        obstacles = [drawing.disc(x, y, self.obstacle_size, wd.draw.GREY) for x, y in places]
+        return Scene(self.view, polygons=[drawing.box(-1, 1, -1, 1, wd.draw.PAPER), *obstacles])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,6 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.envs.common import parameters
 from warpdrive.envs.tag_continuous import reference
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ZERO = np.float32(0.0)
 ONE = np.float32(1.0)
@@ -182,6 +179,27 @@ def observe_nearest(
     observations[env, agent, 7 * num_other_agents_observed] = np.float32(timestep[env]) * time_scale * s
 
 
+@wd.kernel
+def draw(shapes, loc_x, loc_y, direction, in_game, active, is_runner, arrow_length, tagging_reach):
+    """Draw agents as arrowheads, the reach of taggers, and where runners were tagged."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, y = loc_x[env, agent], loc_y[env, agent]
+    if not active[env, agent]:
+        just_tagged = in_game[env, agent]
+        radius, colour = (0.6, wd.draw.YELLOW) if just_tagged else (0.15, wd.draw.GREY)
+        wd.draw.circle(shapes, 0, x, y, radius * arrow_length, colour)
+        wd.draw.style(shapes, 0, 1.0, -1, 1 if just_tagged else -2)
+    elif is_runner[agent]:
+        wd.draw.triangle(shapes, 0, x, y, arrow_length, direction[env, agent], wd.draw.BLUE)
+        wd.draw.trail(shapes, 0, 15)
+    else:
+        wd.draw.triangle(shapes, 0, x, y, 1.5 * arrow_length, direction[env, agent], wd.draw.RED)
+        wd.draw.style(shapes, 0, 1.0, -1, 2)
+        wd.draw.trail(shapes, 0, 15)
+        wd.draw.circle(shapes, 1, x, y, tagging_reach, wd.draw.RED)
+        wd.draw.style(shapes, 1, 0.2, wd.draw.RED, -1)
+
+
 class TagContinuous(wd.Environment):
     """Tag runners on a continuous square by steering close to them, or evade the taggers as a runner.
 
@@ -311,6 +329,7 @@ class TagContinuous(wd.Environment):
     termination_meaning: ClassVar[str] = "every runner was tagged"
     step = step
     observe = observe_all
+    draw, shapes_per_agent = draw, 2
     cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
         name: wd.cuda_kernel("tag_continuous.cu", name) for name in ("step", "observe_all", "observe_nearest")
     }
@@ -410,6 +429,10 @@ class TagContinuous(wd.Environment):
         self.speed_scale = 1.0 / (self.max_speed + 1e-10)
         self.direction_scale = 1.0 / (2.0 * math.pi)
         self.time_scale = 1.0 / self.episode_length
+        self.tagging_reach = self.tagging_distance * self.grid_length
+        self.arrow_length = 1.5 * self.grid_length / min(max(5.0 * math.sqrt(self.num_agents), 25.0), 60.0)
+        low, high = -self.arrow_length, self.grid_length + self.arrow_length
+        self.view = (low, high, low, high)
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         """Return a start state: everyone at rest and in the game, at a random place, facing along an axis.
@@ -443,9 +466,3 @@ class TagContinuous(wd.Environment):
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
         """Return the observations (``[num_agents, 7 * others + 1]``) of ``state``, computed in NumPy."""
         return reference.observe(self, state)
-
-    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a figure of ``state``; ``trail`` holds the states before it, the latest last."""
-        from warpdrive.envs.tag_continuous.render import draw
-
-        return draw(self, state, trail)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +13,15 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.common import parameters
+from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.tag_gridworld import reference
 from warpdrive.errors import DefinitionError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from warpdrive.scene.scene import Scene
 
 LONGEST_GRID = 2**15 - 1
+MOST_CELLS = 25
+"""Largest number of cells along a side that are all drawn."""
+PI = np.float32(math.pi)
 
 
 @wd.kernel
@@ -109,6 +112,33 @@ def observe_nearest(
     observations[env, agent, 3] = np.float32(loc_y[env, opponent]) * location_scale
     observations[env, agent, 4] = np.float32(agent == runner)
     observations[env, agent, 5] = np.float32(timestep[env]) * time_scale
+
+
+@wd.kernel
+def draw(shapes, loc_x, loc_y, num_agents, num_taggers, mark_size):
+    """Draw a tagger as a square, the runner as a disc; those in one cell side by side, and the cell of a tag."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, y = loc_x[env, agent], loc_y[env, agent]
+    before, count = 0, 0
+    for other in range(num_agents):
+        if loc_x[env, other] == x and loc_y[env, other] == y:
+            before += 1 if other < agent else 0
+            count += 1
+    size, offset = mark_size, 0.0
+    if count > 1:
+        offset = 0.4 * mark_size
+        size = 1.6 * offset * wd.math.sin(PI / count)
+    turn = 2.0 * PI * before / count
+    mark_x, mark_y = x + offset * wd.math.cos(turn), y + offset * wd.math.sin(turn)
+    wd.draw.circle(shapes, 0, x, y, 0.05 * mark_size, wd.draw.RED if agent < num_taggers else wd.draw.BLUE)
+    wd.draw.trail(shapes, 0, 20)
+    if agent < num_taggers:
+        wd.draw.rectangle(shapes, 1, mark_x, mark_y, size, size, 0.0, wd.draw.RED)
+    else:
+        wd.draw.circle(shapes, 1, mark_x, mark_y, 0.5 * size, wd.draw.BLUE)
+        if count > 1:
+            wd.draw.circle(shapes, 2, x, y, mark_size, wd.draw.YELLOW)
+            wd.draw.style(shapes, 2, 1.0, -1, -1)
 
 
 class TagGridworld(wd.Environment):
@@ -211,6 +241,7 @@ class TagGridworld(wd.Environment):
     termination_meaning: ClassVar[str] = "the taggers caught the runner"
     step = step
     observe = observe_all
+    draw, shapes_per_agent = draw, 3
     cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
         name: wd.cuda_kernel("tag_gridworld.cu", name) for name in ("step", "observe_all", "observe_nearest")
     }
@@ -254,6 +285,9 @@ class TagGridworld(wd.Environment):
         self.move_y = np.array([0, 0, 0, 1, -1], np.int32)
         self.location_scale = 1.0 / self.grid_length
         self.time_scale = 1.0 / self.episode_length
+        self.mark_size = max(0.7, self.grid_length / 50)
+        margin = max(0.5, 0.6 * self.mark_size)
+        self.view = (-margin, self.grid_length + margin, -margin, self.grid_length + margin)
 
     def _set_starting_locations(self, given_x: Sequence[int] | None, given_y: Sequence[int] | None) -> None:
         n, side, per_agent = self.num_agents, self.grid_length, parameters.per_agent
@@ -287,8 +321,11 @@ class TagGridworld(wd.Environment):
         """Return the observations of ``state``, ``[num_agents, length]``, computed in NumPy."""
         return reference.observe(self, state)
 
-    def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Figure:
-        """Return a figure of ``state``; ``trail`` holds the states before it, the latest last."""
-        from warpdrive.envs.tag_gridworld.render import draw
+    @cached_property
+    def _cells(self) -> Scene:
+        cells = self.grid_length + 1
+        return Scene(self.view, polygons=drawing.grid(-0.5, cells - 0.5, -(-cells // MOST_CELLS), 0.004 * cells))
 
-        return draw(self, state, trail)
+    def scenery(self, state: dict[str, Any]) -> Scene:
+        """Return the lines between the cells, or some of them on a large grid."""
+        return self._cells

@@ -245,20 +245,3 @@ def test_wrong_parameters_are_refused(config, message):
 def test_every_constant_is_a_documented_parameter():
     for name in inspect.signature(Battle).parameters:
         assert re.search(rf"^ +{name}:", Battle.__doc__, re.MULTILINE), name
-
-
-def test_pictures_show_both_teams_and_who_has_fallen():
-    env = Battle(agents_per_team=2, map_size=6, spacing=1, gap=0, walls=[(0, 0)])
-    state = env.initial_state(np.random.default_rng(0))
-
-    def colours(**changes):
-        figure = env.render({**state, "timestep": np.int32(3), **changes})
-        texts = {text.get_text() for text in figure.texts}
-        return texts, {tuple(c) for scatter in figure.axes[0].collections for c in scatter.get_facecolors().tolist()}
-
-    texts, full = colours()
-    assert "red 2, blue 2" in texts and "Step 3 of 1000" in texts
-    texts, hurt = colours(health=np.array([30, 100, 100, 100], np.int32))
-    assert len(hurt) == len(full) + 1
-    texts, _ = colours(active=np.array([True, False, True, True]))
-    assert "red 1, blue 2" in texts

@@ -10,7 +10,6 @@ from reference_agreement import CASES, compare
 
 import warpdrive as wd
 from warpdrive.envs.flock import reference
-from warpdrive.envs.flock.render import heading_colours
 
 OTHERS = {
     "num_boids": 70,  # three batches, the last of which is not full
@@ -58,14 +57,6 @@ def test_two_boids_by_hand():
     np.testing.assert_allclose(env.reference_observe(state), expected, atol=1e-7)
     after = env.reference_step({**state, "timestep": 0}, np.zeros((2, 2)))
     np.testing.assert_allclose(after["rewards"], (1 - 0.5 / 4) + math.cos(math.pi / 2) - 4 * 0.5**2, atol=1e-6)
-
-
-def test_headings_have_bright_colours_which_go_around():
-    colours = heading_colours(np.linspace(-math.pi, math.pi, 100))
-    np.testing.assert_allclose(colours[0], colours[-1], atol=1e-6)
-    luminance = colours @ [0.2126, 0.7152, 0.0722]
-    assert luminance.min() > 0.3
-    assert np.abs(np.diff(colours, axis=0)).max() < 0.06
 
 
 @pytest.mark.parametrize(

@@ -307,20 +307,3 @@ def test_every_parameter_is_checked_and_documented(name):
             with pytest.raises(DefinitionError, match=f"^{parameter} is .*, but it must be "):
                 environment(**{parameter: value})
         assert re.search(rf"^ +{parameter}: ", environment.__doc__, re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", ORIGINALS)
-def test_pictures_show_everyone_and_who_touches(name):
-    env = wd.make(name)
-    rng = np.random.default_rng(1)
-    apart = {key: np.linspace(-0.8, 0.8, len(array)) for key, array in env.initial_state(rng).items()}
-    states = [{**apart, "timestep": t} for t in range(3)]
-    together = {**apart, "loc_x": np.zeros(env.num_agents), "loc_y": np.zeros(env.num_agents), "timestep": 3}
-    far = {**apart, "loc_x": apart["loc_x"] + 1}
-    for state, trail, burst in [(states[0], (), False), (together, states, True), (far, states, False)]:
-        figure = env.render(state, trail)
-        figure.canvas.draw()
-        pixels = np.asarray(figure.canvas.buffer_rgba())[60:, :, :3].astype(int).reshape(-1, 3)
-        assert (np.abs(pixels - (0x2A, 0x78, 0xB8)).max(axis=1) < 60).sum() > 100
-        assert ((np.abs(pixels - (0xF2, 0xB1, 0x34)).max(axis=1) < 20).sum() > 20) == burst
-        assert f"Step {state.get('timestep', 0)} of 25" in figure.texts[0].get_text()

@@ -481,17 +481,3 @@ class TestStartStates:
 def test_a_bad_parameter_is_named_with_what_is_allowed(parameters, message):
     with pytest.raises(DefinitionError, match=message):
         TagContinuous(**parameters)
-
-
-def test_pictures_show_both_roles():
-    env = TagContinuous(num_taggers=3, num_runners=20, tagging_distance=0.08)
-    rng = np.random.default_rng(0)
-    trail = [{**env.initial_state(rng), "timestep": 0}]
-    while trail[-1]["active"].sum() == env.num_agents:
-        trail.append(env.reference_step(trail[-1], rng.integers(11, size=(env.num_agents, 2))))
-    for state, earlier in [(trail[0], ()), (trail[-1], trail[:-1])]:
-        figure = env.render(state, earlier)
-        figure.canvas.draw()
-        pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3].reshape(-1, 3)
-        for colour in [(0xD1, 0x43, 0x3F), (0x2A, 0x78, 0xB8)]:
-            assert (pixels == colour).all(axis=1).sum() > 20

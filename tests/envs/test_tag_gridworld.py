@@ -186,19 +186,3 @@ class TestStartStates:
 def test_a_bad_parameter_is_named_with_what_is_allowed(parameters, message):
     with pytest.raises(DefinitionError, match=message.replace("(", r"\(")):
         TagGridworld(**parameters)
-
-
-@pytest.mark.parametrize("grid_length", [5, 100])
-def test_pictures_show_both_roles(grid_length):
-    env = TagGridworld(num_taggers=3, grid_length=grid_length, random_starts=True)
-    rng = np.random.default_rng(0)
-    trail = [{**env.initial_state(rng), "timestep": 0}]
-    for _ in range(4):
-        trail.append(env.reference_step(trail[-1], rng.integers(5, size=4)))
-    caught = {"loc_x": np.array([1, 2, 2, 1]), "loc_y": np.array([1, 3, 3, 1]), "timestep": 9}
-    for state, earlier in [(trail[0], ()), (trail[-1], trail[:-1]), (caught, ())]:
-        figure = env.render(state, earlier)
-        figure.canvas.draw()
-        pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3].reshape(-1, 3)
-        for colour in [(0xD1, 0x43, 0x3F), (0x2A, 0x78, 0xB8)]:
-            assert (pixels == colour).all(axis=1).sum() > 20

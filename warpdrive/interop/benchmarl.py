@@ -82,7 +82,7 @@ class WarpDriveClass(TaskClass):
 
     def has_render(self, env: EnvBase) -> bool:
         """Return True if the environment can be drawn."""
-        return type(self._environment).render is not Environment.render
+        return bool(self._environment.can_render)
 
     def group_map(self, env: EnvBase) -> dict[str, list[str]]:
         """Return the names of the agents by group."""

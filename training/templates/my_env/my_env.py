@@ -7,12 +7,14 @@ warpdrive train my_env.yaml          train the hunters, evaluate and animate
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from gymnasium import spaces
-from matplotlib.figure import Figure
 from numba import cuda
 
 import warpdrive as wd
+from warpdrive.scene.scene import Polygon, Scene
 
 # Each block runs a replica, and each of its threads an agent. A thread sees the writes of the others after the next
 # cuda.syncthreads(). Kernel parameters are bound by name:
@@ -60,6 +62,16 @@ def observe(position, observations, ring_length, num_agents):
         observations[env, agent, other] = np.float32(distance) / np.float32(half)
 
 
+@wd.kernel
+def draw(shapes, position, ring_length, num_hunters):
+    """Draw the agents on the ring, for replays."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    angle = 2.0 * math.pi * position[env, agent] / ring_length
+    colour = wd.draw.RED if agent < num_hunters else wd.draw.BLUE
+    wd.draw.circle(shapes, 0, math.cos(angle), math.sin(angle), 0.08, colour)
+    wd.draw.trail(shapes, 0, 8)
+
+
 class MyEnv(wd.Environment):
     """Hunters chase a runner on a ring.
 
@@ -70,7 +82,8 @@ class MyEnv(wd.Environment):
     """
 
     name = "my_env"
-    step, observe = step, observe
+    step, observe, draw = step, observe, draw
+    view = (-1.2, 1.2, -1.2, 1.2)  # lowest x, highest x, lowest y, highest y of pictures
     termination_meaning = "the runner was caught"
 
     def __init__(self, num_hunters: int = 2, ring_length: int = 40, episode_length: int = 30) -> None:
@@ -84,7 +97,7 @@ class MyEnv(wd.Environment):
         """Return the initial state of an episode; the arrays are batched over replicas on the device."""
         return {"position": rng.integers(0, self.ring_length, self.num_agents, dtype=np.int32)}
 
-    # Optional: a reference implementation in NumPy, which the kernels are compared with, and a rendering.
+    # Optional: a reference implementation in NumPy, which the kernels are compared with, and a scenery.
 
     def reference_step(self, state: dict[str, np.ndarray], actions: np.ndarray) -> dict[str, np.ndarray]:
         """Return the state of one replica after a step."""
@@ -102,15 +115,8 @@ class MyEnv(wd.Environment):
         distance = (position[None, :] - position[:, None] + half) % self.ring_length - half
         return (distance / half).astype(np.float32)
 
-    def render(self, state: dict[str, np.ndarray], trail: object = ()) -> Figure:
-        """Return a figure of one replica."""
-        figure = Figure(figsize=(4, 4))
-        axes = figure.add_subplot(projection="polar")
-        angles = 2 * np.pi * state["position"] / self.ring_length
-        axes.plot(np.linspace(0, 2 * np.pi, 200), np.ones(200), color="lightgray", zorder=0)
-        axes.scatter(angles[:-1], np.ones(self.num_hunters), s=120, color="tab:red", label="hunters")
-        axes.scatter(angles[-1:], [1.0], s=120, color="tab:blue", label="runner")
-        axes.set(ylim=(0, 1.2), xticks=[], yticks=[])
-        axes.spines["polar"].set_visible(False)
-        figure.legend(loc="center", frameon=False)
-        return figure
+    def scenery(self, state: dict[str, np.ndarray]) -> Scene:
+        """Return what no agent draws: the ring."""
+        angles = np.linspace(0, 2 * np.pi, 100)
+        ring = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        return Scene(self.view, polygons=[Polygon(ring, colour=-1, edge=wd.draw.GREY, line=0.03)])
