@@ -319,7 +319,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         width, polygons = 0.12 * self.agent_size, []
         for (x, y), nearest, distance in zip(landmarks, agents[apart.argmin(1)], apart.min(1), strict=True):
             colour = wd.draw.GREEN if distance < COVERED else wd.draw.YELLOW
-            polygons.append(drawing.stroke(x, y, *nearest, width, wd.draw.GREY))
+            polygons.append(drawing.stroke(x, y, nearest[0], nearest[1], width, wd.draw.GREY))
             polygons.append(drawing.disc(x, y, 1.5 * self.agent_size, -1, colour, 1.5 * width))
             polygons.append(drawing.disc(x, y, 2 * width, colour))
         return Scene(self.view, polygons=polygons)
