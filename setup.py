@@ -18,7 +18,18 @@ setup(
     ],
     package_data={
         "": [
-            *("py.typed", "**/*.yaml", "**/*.json", "**/*.html", "**/*.cu", "**/*.cuh", "**/*.h", "nvrtc/*"),
+            *(
+                "py.typed",
+                "**/*.yaml",
+                "**/*.json",
+                "**/*.html",
+                "**/*.css",
+                "**/*.js",
+                "**/*.cu",
+                "**/*.cuh",
+                "**/*.h",
+                "nvrtc/*",
+            ),
             *("templates/**/*.py", "**/*.md"),
         ],
     },

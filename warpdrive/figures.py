@@ -1,9 +1,11 @@
-"""Pixels of Matplotlib figures, and fonts of pictures."""
+"""Pixels of Matplotlib figures, PNG files of pixels, and fonts of pictures."""
 
 from __future__ import annotations
 
+import base64
 import sys
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +40,21 @@ def frame_of(figure: Figure, scale: float = 1.0) -> Frame:
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close(figure)
     return pixels
+
+
+def png(picture: Any) -> bytes:
+    """Return a frame, or a Pillow image, as a PNG file."""
+    from PIL import Image
+
+    file = BytesIO()
+    image = Image.fromarray(picture) if isinstance(picture, np.ndarray) else picture
+    image.save(file, format="png", compress_level=9)
+    return file.getvalue()
+
+
+def png_address(picture: Any) -> str:
+    """Return a frame, or a Pillow image, as the address ``data:`` of a PNG file."""
+    return "data:image/png;base64," + base64.b64encode(png(picture)).decode("ascii")
 
 
 @cache

@@ -147,15 +147,17 @@ minimum to their maximum. 'warpdrive train' writes the report of its run at the 
 REPLAY_EPILOG = """\
 examples:
   warpdrive replay runs/tag_gridworld                             writes replay.gif to the run folder
-  warpdrive replay runs/tag_gridworld -o tag.html --replicas 4    four replicas side by side, as an HTML player
+  warpdrive replay runs/tag_gridworld -o tag.html --replicas 4    four replicas side by side, in a player
+  warpdrive replay runs/tag_gridworld -o tag.svg --step 20        the picture of one step
   warpdrive replay runs/tag_gridworld -o tag.mp4 --seed 3 --random runner
   warpdrive replay runs/tag_gridworld -o tag.npz -o tag.gif       the same episode as arrays and as an animation
   warpdrive replay tag.npz -o again.html                          animates a recording
 
 The extension of the output file selects the format:
   .gif                 animated GIF
-  .html                self-contained HTML player with play, pause, speed and a slider; works offline
+  .html                player page: zoom, follow an agent, see its arrays and the curves of returns; works offline
   .mp4                 H.264 video; requires ffmpeg: pip install 'warpdrive[video]'
+  .png, .svg           picture of one step
   .npz, .safetensors   states, actions, rewards and probabilities as arrays, for wd.Recording.load
 Each frame shows the step, how the episode ended, and the return so far of each policy (the mean over its agents).
 The same --seed gives the same episodes. For long episodes only every n-th step is drawn."""
@@ -587,7 +589,8 @@ def _add_replay(commands: _Commands) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="output file: .gif, .html, .mp4, .npz or .safetensors (repeatable; default: replay.gif in the run folder)",
+        help="output file: .gif, .html, .mp4, .png, .svg, .npz or .safetensors (repeatable; default: replay.gif in the "
+        "run folder)",
     )
     parser.add_argument(
         "--episodes", type=_count, metavar="N", default=1, help="number of consecutive episodes (default: 1)"
@@ -610,6 +613,15 @@ def _add_replay(commands: _Commands) -> None:
         type=_width,
         metavar="N",
         help="width in pixels (default: as rendered; at most 960 for several replicas)",
+    )
+    parser.add_argument(
+        "--step", type=_seed, metavar="N", help="step that .png and .svg show (default: at half of the episode)"
+    )
+    parser.add_argument(
+        "--theme",
+        choices=("light", "dark"),
+        default="light",
+        help="colours of pictures (default: light)",
     )
 
 

@@ -35,12 +35,21 @@ def run(options: argparse.Namespace) -> int:
         say(f"{path}  ({recordings[0].num_steps} steps)")
     if pictures:
         env = environment_of(source, trust=options.trust)
-        animation = draw_recordings(env, recordings, fps=options.fps, width=options.width, console=console)
+        animation = draw_recordings(
+            env, recordings, fps=options.fps, width=options.width, theme=options.theme, console=console
+        )
         steps = sum(recording.num_steps + 1 for recording in recordings)
-        some = f" of {steps} states" if len(animation.frames) < steps else ""
+        some = f" of {steps} states" if len(animation.shown) < steps else ""
         for path in pictures:
-            animation.save(path)
-            say(f"{path}  ({len(animation.frames)} frames{some})")
+            animation.save(path, options.step)
+            match path.suffix.lower():
+                case ".png" | ".svg":
+                    contents = "a picture"
+                case ".html":
+                    contents = "a player"
+                case _:
+                    contents = f"{len(animation.shown)} frames{some}"
+            say(f"{path}  ({contents})")
     return 0
 
 

@@ -163,7 +163,8 @@ def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
         return
     episodes = max(1, min(_MAX_EPISODES_SHOWN, _MAX_FRAMES // trainer.env.env.episode_length))
     try:
-        replay(trainer, run_folder / "replay.gif", episodes=episodes, max_frames=_MAX_FRAMES, console=console)
+        outputs = [run_folder / name for name in ("replay.gif", "replay.html")]
+        replay(trainer, outputs, episodes=episodes, max_frames=_MAX_FRAMES, console=console)
     except WarpDriveError as error:  # a picture that fails does not make the training fail
         console.print(f"no replay.gif: {error}", style="yellow")
         return
@@ -192,6 +193,7 @@ _CONTENTS = {
     "summary.json": "summary of the run",
     "evaluation.json": "the table above as JSON",
     "replay.gif": "animated episodes",
+    "replay.html": "the same in a player, for a browser",
     "report.html": "all of this in one page, for a browser",
 }
 

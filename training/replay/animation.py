@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from html import escape
 from io import BytesIO
@@ -11,69 +11,124 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from warpdrive.arguments import check_path
-from warpdrive.errors import WarpDriveError, nearest
-from warpdrive.figures import Frame
+from warpdrive.errors import WarpDriveError, nearest, shown
+from warpdrive.figures import Frame, png
+from warpdrive.scene.colours import DARK, LIGHT
 from warpdrive.training.progress.work import WorkProgress
-from warpdrive.training.replay.html_player import player_page
+from warpdrive.training.replay.few_colours import few_colours
+from warpdrive.training.replay.film import Film
+from warpdrive.training.replay.frames import Frames
+from warpdrive.training.replay.player.page import player_page
 from warpdrive.training.runtime.atomic_write import writing
 
-FORMATS = (".gif", ".mp4", ".html")
-COLOURS = 128
+FORMATS = (".gif", ".mp4", ".html", ".png", ".svg")
+"""Endings of file names."""
+MAX_FRAMES, MAX_BYTES = 1000, 1 << 30
+"""Default maximum number of frames, and maximum size of all frames in bytes."""
+SLOWEST, FASTEST, SECONDS = 10.0, 30.0, 20.0
+"""Frames per second: the first, or more, up to the second, so that all frames take at most so many seconds."""
+THEMES = {"light": LIGHT, "dark": DARK}
 
 
 class Animation:
-    """Frames with a frame rate. Displays itself as the result of a notebook cell.
+    """Films one after the other. Displays itself as the result of a notebook cell.
 
     Args:
-        frames: images of the same size, ``[height, width, 3]`` uint8.
-        frames_per_second: frame rate.
-        ends: indices of frames that end an episode and are held longer; the last frame always is.
-        seconds_at_an_end: seconds for which those are held.
-        title: title of the page of :meth:`html`.
+        films: The films.
+        frames_per_second: The frame rate; None: 10, or up to 30 if it would take longer than 20 seconds.
+        seconds_at_an_end: The time for which the last frame of each film is held.
+        title: The title of the page of :meth:`html`.
+        width: The width of a frame in pixels; None: see :class:`~warpdrive.training.replay.frames.Frames`.
+        max_frames: The maximum number of frames, for which steps are skipped; None: 1000, or as many as fit 1 GiB.
+        theme: The colours of frames, ``"light"`` or ``"dark"``. Pages follow the browser's.
+        console: The console for the progress of drawing, if it takes more than two seconds; None: stderr.
 
     Raises:
-        ValueError: there are no frames.
+        WarpDriveError: There is no such theme.
     """
 
     def __init__(
         self,
-        frames: Sequence[Frame],
-        frames_per_second: float = 10.0,
-        ends: Iterable[int] = (),
+        films: Sequence[Film],
+        frames_per_second: float | None = None,
         seconds_at_an_end: float = 1.5,
         title: str = "replay",
+        *,
+        width: int | None = None,
+        max_frames: int | None = None,
+        theme: str = "light",
+        console: Console | None = None,
     ) -> None:
-        if not frames:
-            raise ValueError("an animation needs at least one frame")
-        self.frames = list(frames)
+        if theme not in THEMES:
+            raise WarpDriveError(f"theme: found {shown(theme)}, expected one of {', '.join(THEMES)}")
+        self.films = list(films)
+        self.seconds_at_an_end, self.title, self.console = seconds_at_an_end, title, console
+        self._frames = [Frames(film, width, THEMES[theme]) for film in films]
+        if max_frames is None:
+            max_frames = max(1, min(MAX_FRAMES, MAX_BYTES // self._frames[0].frame(0).nbytes))
+        every = -(-sum(film.recording.num_steps + 1 for film in films) // max_frames)
+        self.shown: list[tuple[int, int]] = []
+        """Film and step of each frame."""
+        self.ends: set[int] = set()
+        """Indices of frames that end a film."""
+        for number, film in enumerate(films):
+            last = film.recording.num_steps
+            self.shown += [(number, step) for step in (*range(0, last, every), last)]
+            self.ends.add(len(self.shown) - 1)
+        if frames_per_second is None:
+            frames_per_second = min(max(len(self.shown) / SECONDS, SLOWEST), FASTEST)
         self.frames_per_second = frames_per_second
-        self.ends = {*ends, len(self.frames) - 1}
-        self.seconds_at_an_end = seconds_at_an_end
-        self.title = title
         self.path: Path | None = None
         """Path of the last ``save``."""
 
-    def save(self, path: str | Path) -> Path:
-        """Write the animation in the format of the file name: ``.gif``, ``.mp4``, or ``.html`` for a player page.
+    @cached_property
+    def frames(self) -> list[Frame]:
+        """The frames, ``[height, width, 3]`` uint8, drawn when they are first needed."""
+        with WorkProgress("drawing", len(self.shown), "frames", self.console) as progress:
+            return [self._frames[film].frame(step) for film, step in progress.over(self.shown)]
+
+    def save(self, path: str | Path, step: int | None = None) -> Path:
+        """Write a file in the format of its name.
+
+        Args:
+            path: ``.gif`` or ``.mp4``; ``.html`` for a player page; ``.png`` or ``.svg`` for the picture of one step.
+            step: The step of a picture, of the first film; None: at half of its longest episode.
+
+        Returns:
+            The path.
 
         Raises:
-            WarpDriveError: the format is not supported, or is MP4 and ffmpeg is missing.
+            WarpDriveError: The format is not supported, or is MP4 and ffmpeg is missing, or there is no such step.
         """
         path = Path(path)
         check_output(path)
+        step = self._step_of_a_picture(step)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write = {".gif": self._save_gif, ".mp4": self._save_mp4, ".html": self._save_html}
         with WorkProgress(f"writing {path.name}"), writing(path):
-            write[path.suffix.lower()](path)
+            match path.suffix.lower():
+                case ".gif":
+                    self._save_gif(path)
+                case ".mp4":
+                    self._save_mp4(path)
+                case ".html":
+                    path.write_text(self.html(), encoding="utf-8")
+                case ".png":
+                    path.write_bytes(self.png(step))
+                case _:
+                    path.write_text(self._frames[0].svg(step), encoding="utf-8")
         self.path = path
         return path
 
     def html(self) -> str:
         """Return a self-contained page that plays the animation, without network access."""
-        height, width = self.frames[0].shape[:2]
-        return player_page([_png(picture) for picture in self._few_colours], (width, height), self._times, self.title)
+        return player_page(self.films, self.frames_per_second, self.seconds_at_an_end, self.title)
+
+    def png(self, step: int | None = None) -> bytes:
+        """Return the picture of one step of the first film as a PNG file; None: at half of its longest episode."""
+        return png(self._frames[0].frame(self._step_of_a_picture(step)))
 
     def player(self) -> Player:
         """Return a notebook player with buttons and a slider.
@@ -83,27 +138,22 @@ class Animation:
         """
         return Player(self)
 
+    def _step_of_a_picture(self, step: int | None) -> int:
+        last = self.films[0].recording.num_steps
+        if step is None:
+            return last // 2
+        if not 0 <= step <= last:
+            raise WarpDriveError(f"step: found {step}, expected 0 to {last}, the last step of the episode")
+        return step
+
     @property
     def _times(self) -> list[float]:
         """Duration of each frame in milliseconds."""
         usual, at_an_end = 1000.0 / self.frames_per_second, 1000.0 * self.seconds_at_an_end
         return [at_an_end if index in self.ends else usual for index in range(len(self.frames))]
 
-    @cached_property
-    def _few_colours(self) -> list[Any]:
-        """Frames as Pillow images with one common palette.
-
-        A palette per frame flickers and makes files several times as large. The palette is computed from the first,
-        middle and last frame.
-        """
-        from PIL import Image
-
-        sample = np.concatenate([self.frames[index] for index in {0, len(self.frames) // 2, -1}])
-        palette = Image.fromarray(sample).quantize(colors=COLOURS, dither=Image.Dither.NONE)
-        return [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
-
     def _save_gif(self, target: Any) -> None:
-        first, *others = self._few_colours
+        first, *others = few_colours(self.frames)
         first.save(target, format="gif", save_all=True, append_images=others, duration=self._times, loop=0)
 
     def _save_mp4(self, path: Path) -> None:
@@ -122,9 +172,6 @@ class Animation:
         finally:
             film.close()
 
-    def _save_html(self, path: Path) -> None:
-        path.write_text(self.html(), encoding="utf-8")
-
     def _repr_html_(self) -> str:
         """Return the GIF inline for a notebook, so that it is displayed wherever the notebook is."""
         gif = BytesIO()
@@ -134,7 +181,7 @@ class Animation:
 
     def __repr__(self) -> str:
         """Return the number of frames and the path of the last ``save``."""
-        return f"Animation({len(self.frames)} frames{f', {self.path}' if self.path else ''})"
+        return f"Animation({len(self.shown)} frames{f', {self.path}' if self.path else ''})"
 
 
 class Player:
@@ -145,10 +192,9 @@ class Player:
 
     def _repr_html_(self) -> str:
         """Return the page in an iframe, which isolates its names and styles."""
-        height, width = self.animation.frames[0].shape[:2]
-        style = f"width: 100%; max-width: {width + 32}px; height: {height + 130}px; border: 0"
+        sandbox = 'sandbox="allow-scripts" allow="fullscreen" style="width: 100%; height: 640px; border: 0"'
         page, title = escape(self.animation.html()), escape(self.animation.title)
-        return f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}" style="{style}"></iframe>'
+        return f'<iframe srcdoc="{page}" {sandbox} title="{title}"></iframe>'
 
 
 def check_output(path: Path) -> None:
@@ -176,9 +222,3 @@ def check_output(path: Path) -> None:
                 f"{path}: writing MP4 requires ffmpeg: pip install 'warpdrive[video]'; .gif and .html need no other "
                 "package"
             ) from None
-
-
-def _png(picture: Any) -> bytes:
-    png = BytesIO()
-    picture.save(png, format="png", compress_level=9)
-    return png.getvalue()

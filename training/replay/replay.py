@@ -16,16 +16,11 @@ from warpdrive.recording.recording import FORMATS as RECORDING_FORMATS
 from warpdrive.recording.recording import Recording
 from warpdrive.spaces import observation_arrays
 from warpdrive.training.config.named_code import check_named_code
-from warpdrive.training.progress.work import WorkProgress
 from warpdrive.training.replay.animation import Animation, check_output
-from warpdrive.training.replay.frames import Film
+from warpdrive.training.replay.film import Film
 from warpdrive.training.trainer import Trainer
 
 Source = Trainer | EnvWrapper | Recording
-MAX_FRAMES, MAX_BYTES = 1000, 1 << 30
-"""Default maximum number of frames, and maximum size of all frames in bytes."""
-SLOWEST, FASTEST, SECONDS = 10.0, 30.0, 20.0
-"""Frames per second: the first, or more, up to the second, so that all frames take at most so many seconds."""
 SMALL = 1 << 18
 """Maximum size in bytes of a replica's observations that ``render`` finds in its states."""
 
@@ -48,6 +43,8 @@ def replay(
     fps: float | None = None,
     width: int | None = None,
     max_frames: int | None = None,
+    theme: str = "light",
+    step: int | None = None,
     console: Console | None = None,
     trust: bool = False,
 ) -> Animation:
@@ -58,7 +55,8 @@ def replay(
     Args:
         source: actor or recording: a Trainer, or a run or a checkpoint, as accepted by ``Trainer.load``; an EnvWrapper,
             which samples from its current logits, uniformly at random if it is new; or a Recording, or its file.
-        output: file to write: ``.gif``, ``.mp4`` or ``.html``, or several of them; None: no file.
+        output: file to write: ``.gif``, ``.mp4``, ``.html``, or ``.png`` or ``.svg`` for the picture of a step; or
+            several of them; None: no file.
         replicas: number or indices of the replicas shown side by side. None: one; for a recording all.
         episodes: number of consecutive episodes, with seeds that count up from ``seed``.
         seed: seed of the first episode; None: the run's seed.
@@ -68,6 +66,8 @@ def replay(
         fps: frames per second; None: 10, or up to 30 if it would take longer than 20 seconds.
         width: width of the whole image in pixels; None: that of ``render``, for several side by side at most 960.
         max_frames: maximum number of frames, for which steps are skipped; None: 1000, or as many as fit 1 GiB.
+        theme: colours of frames drawn as scenes, ``"light"`` or ``"dark"``; pages follow the browser's.
+        step: step shown by ``.png`` and ``.svg``; None: at half of the episode.
         console: console for the progress of drawing, if it takes more than two seconds; None: stderr.
         trust: If True, code named by a run or recording may be executed even if it is not known here, see
             docs/security.md.
@@ -87,9 +87,11 @@ def replay(
     env = environment_of(source, env, trust)
     check_render(env)
     recordings = record_episodes(source, replicas, episodes, seed, random, deterministic)
-    animation = draw_recordings(env, recordings, fps=fps, width=width, max_frames=max_frames, console=console)
+    animation = draw_recordings(
+        env, recordings, fps=fps, width=width, max_frames=max_frames, theme=theme, console=console
+    )
     for path in outputs:
-        animation.save(path)
+        animation.save(path, step)
     return animation
 
 
@@ -200,6 +202,7 @@ def draw_recordings(
     fps: float | None = None,
     width: int | None = None,
     max_frames: int | None = None,
+    theme: str = "light",
     console: Console | None = None,
 ) -> Animation:
     """Draw recordings one after the other with ``env.render``, the replicas of each side by side.
@@ -210,6 +213,7 @@ def draw_recordings(
         fps: see :func:`replay`.
         width: see :func:`replay`.
         max_frames: see :func:`replay`.
+        theme: see :func:`replay`.
         console: see :func:`replay`.
 
     Returns:
@@ -221,23 +225,10 @@ def draw_recordings(
     check_render(env)
     titles = [f"episode {number + 1} of {len(recordings)}" for number in range(len(recordings))]
     films = [
-        Film(env, recording, title if len(recordings) > 1 else "", width)
+        Film(env, recording, title if len(recordings) > 1 else "")
         for recording, title in zip(recordings, titles, strict=True)
     ]
-    if max_frames is None:
-        max_frames = max(1, min(MAX_FRAMES, MAX_BYTES // films[0].frame(0).nbytes))
-    every = -(-sum(recording.num_steps + 1 for recording in recordings) // max_frames)
-    shown: list[tuple[Film, int]] = []
-    ends = []
-    for film in films:
-        last = film.recording.num_steps
-        shown += [(film, step) for step in (*range(0, last, every), last)]
-        ends.append(len(shown) - 1)
-    with WorkProgress("drawing", len(shown), "frames", console) as progress:
-        frames = [film.frame(step) for film, step in progress.over(shown)]
-    if fps is None:
-        fps = min(max(len(frames) / SECONDS, SLOWEST), FASTEST)
-    return Animation(frames, fps, ends, title=env.name)
+    return Animation(films, fps, title=env.name, width=width, max_frames=max_frames, theme=theme, console=console)
 
 
 def _are_small(env: EnvWrapper) -> bool:

@@ -131,7 +131,7 @@ class Recording:
             state[name] = array[step, index]
         for name, array in ({"rewards": self.rewards} | _flat("actions", self.actions, "_")).items():
             row = min(step, int(self.lengths[index])) - 1
-            state[name] = array[row, index] if row >= 0 else np.zeros_like(array[0, index])
+            state[name] = array[row, index] if row >= 0 else np.zeros(array.shape[2:], array.dtype)
         for name, ended in {"terminated": self.terminated, "truncated": self.truncated}.items():
             state[name] = ended[index] & (step >= self.lengths[index])
         return state

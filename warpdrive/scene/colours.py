@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
+
+RGB = tuple[int, int, int]
 
 
 class Palette(NamedTuple):
@@ -50,3 +53,11 @@ DARK = Palette(
     paper="#1c1b19",
     ground="#262522",
 )
+
+
+@cache
+def blend(front: str, back: str, opacity: float) -> RGB:
+    """Return the colour that ``front`` of the given opacity has on ``back``."""
+    pairs = [(int(front[place : place + 2], 16), int(back[place : place + 2], 16)) for place in (1, 3, 5)]
+    red, green, blue = (round(opacity * f + (1.0 - opacity) * b) for f, b in pairs)
+    return red, green, blue

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,15 +10,11 @@ import numpy.typing as npt
 
 from warpdrive.figures import Frame, font_of_size
 from warpdrive.scene import fields
-from warpdrive.scene.colours import LIGHT, Palette
+from warpdrive.scene.colours import LIGHT, RGB, Palette, blend
+from warpdrive.scene.geometry import outline, trail_lines, visible
 from warpdrive.scene.scene import Scene, Shapes
 
 _OVERSAMPLING = 2
-_ARC = 10.0  # degrees between the points of an arc
-_SHADES = 4
-_LONGEST_PART = 0.5  # of the view: a longer part of a trail is a jump, as at the border of a torus
-
-RGB = tuple[int, int, int]
 
 
 class Raster:
@@ -36,8 +30,8 @@ class Raster:
     def __init__(
         self, view: tuple[float, float, float, float], width: int = 560, palette: Palette = LIGHT, margin: int = 14
     ) -> None:
-        self.view, self.margin = view, margin
-        self.colours = [_rgb(colour) for colour in palette]
+        self.view, self.margin, self.palette = view, margin, palette
+        self.colours = [blend(colour, colour, 1.0) for colour in palette]
         low_x, high_x, low_y, high_y = view
         self._pixels = (width - 2 * margin) / (high_x - low_x) * _OVERSAMPLING
         self._empty: Any = None
@@ -106,8 +100,7 @@ class Raster:
             pen.line(closed, fill=self.colours[edge], width=max(1, round(line * self._pixels)), joint="curve")
 
     def _shapes(self, pen: Any, shapes: Shapes) -> None:
-        shown = shapes[shapes[:, fields.KIND] != fields.NOTHING]
-        shown = shown[np.argsort(shown[:, fields.LAYER], kind="stable")]
+        shown = visible(shapes)
         kinds = shown[:, fields.KIND].astype(int).tolist()
         fills = [
             self._mixed(int(colour), opacity) for colour, opacity in shown[:, [fields.COLOUR, fields.OPACITY]].tolist()
@@ -127,65 +120,11 @@ class Raster:
                 for cap_x, cap_y in ((x, y), end):
                     pen.circle((cap_x, cap_y), 0.5 * width, fill=fill)
             else:
-                pen.polygon(_outline(kind, x, y, a, b, shape), fill=fill, outline=edge, width=_OVERSAMPLING)
+                pen.polygon(outline(kind, x, y, a, b, shape), fill=fill, outline=edge, width=_OVERSAMPLING)
 
     def _trails(self, pen: Any, shapes: Shapes, earlier: Sequence[Shapes]) -> None:
-        """Draw lines through earlier positions in a few shades, the older the fainter."""
-        if len(earlier) == 0:
-            return
-        shapes = shapes[: len(earlier[0])]  # those of agents
-        chosen = np.flatnonzero((shapes[:, fields.KIND] != fields.NOTHING) & (shapes[:, fields.TRAIL] > 0))
-        if not len(chosen):
-            return
-        longest = int(shapes[chosen, fields.TRAIL].max())
-        path = np.stack([*(state[chosen] for state in earlier[-longest:]), shapes[chosen]])
-        points = path[..., [fields.X, fields.Y]].astype(np.float64)
-        limit = _LONGEST_PART * min(self.view[1] - self.view[0], self.view[3] - self.view[2])
-        moved = np.hypot(*np.moveaxis(np.diff(points, axis=0), -1, 0))
-        there = path[..., fields.KIND] != fields.NOTHING
-        age = np.arange(len(moved), 0, -1)[:, None]
-        drawn = there[1:] & there[:-1] & (moved < limit) & (age <= shapes[chosen, fields.TRAIL])
-        pixels = [self._points(of_shape) for of_shape in np.moveaxis(points, 1, 0)]
-        colours = shapes[chosen, fields.COLOUR].astype(int).tolist()
-        for shade in range(_SHADES):
-            first, last = (round(len(moved) * part / _SHADES) for part in (shade, shade + 1))
-            fills = {colour: self._mixed(colour, 0.55 * (shade + 1) / _SHADES) for colour in set(colours)}
-            whole = drawn[first:last].all(0).tolist()
-            for index, colour in enumerate(colours):
-                if whole[index]:
-                    pen.line(pixels[index][first : last + 1], fill=fills[colour], width=_OVERSAMPLING + 1)
-                    continue
-                for part in np.flatnonzero(drawn[first:last, index]).tolist():
-                    ends = pixels[index][first + part : first + part + 2]
-                    pen.line(ends, fill=fills[colour], width=_OVERSAMPLING + 1)
+        for colour, opacity, line in trail_lines(shapes, earlier, self.view, self._points):
+            pen.line(line, fill=self._mixed(colour, opacity), width=_OVERSAMPLING + 1)
 
     def _mixed(self, colour: int, opacity: float) -> RGB:
-        if opacity >= 1.0:
-            return self.colours[colour]
-        return _blend(self.colours[colour], self.colours[fields.GROUND], round(opacity * 32))
-
-
-def _outline(kind: int, x: float, y: float, a: float, b: float, shape: npt.NDArray[Any]) -> list[tuple[float, float]]:
-    angle = float(shape[fields.ANGLE])
-    if kind == fields.SECTOR:
-        opening = float(shape[fields.HEIGHT])
-        count = max(2, math.ceil(math.degrees(opening) / _ARC) + 1)
-        angles = [angle - 0.5 * opening + opening * n / (count - 1) for n in range(count)]
-        return [(x, y), *((x + a * math.cos(t), y - a * math.sin(t)) for t in angles)]
-    cosine, sine = math.cos(angle), math.sin(angle)
-    corners = [(-a, -b), (a, -b), (a, b), (-a, b)]
-    if kind == fields.TRIANGLE:
-        corners = [(a, 0.0), (-a, 0.7 * b), (-0.55 * a, 0.0), (-a, -0.7 * b)]
-    return [(x + u * cosine - v * sine, y - u * sine - v * cosine) for u, v in corners]
-
-
-def _rgb(colour: str) -> RGB:
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
-    return red, green, blue
-
-
-@cache
-def _blend(front: RGB, back: RGB, parts: int) -> RGB:
-    """Return a mixture of ``parts`` of 32 of one colour and the rest of another."""
-    red, green, blue = (round((parts * f + (32 - parts) * b) / 32) for f, b in zip(front, back, strict=True))
-    return red, green, blue
+        return blend(self.palette[colour], self.palette[fields.GROUND], opacity)

@@ -9,22 +9,26 @@ import sys
 from html import unescape
 from html.parser import HTMLParser
 from io import BytesIO
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from films import painted_film
 from matplotlib.figure import Figure
 from PIL import Image
+from series_reader import numbers_of
 
+from warpdrive import draw
 from warpdrive.errors import WarpDriveError
 from warpdrive.figures import frame_of
+from warpdrive.scene.colours import DARK, LIGHT, blend
 from warpdrive.training.replay.animation import Animation, check_output
 
-PAGE_HAS = ("sources", "milliseconds")
-COLOURS = np.array([[255, 0, 0], [0, 160, 0], [0, 0, 255]], np.uint8)
+COLOURS = np.array([blend(LIGHT[colour], LIGHT[colour], 1.0) for colour in (draw.RED, draw.GREEN, draw.BLUE)])
 
 
-def plain_frames(colours=COLOURS):
-    return [np.broadcast_to(colour, (20, 30, 3)).copy() for colour in colours]
+def animation_of(*films, **options):
+    return Animation(films or [painted_film()], **options)
 
 
 def read_gif(source):
@@ -38,25 +42,66 @@ def read_gif(source):
         return np.stack(frames), durations, gif.info["loop"]
 
 
+def middle_of(frames):
+    """Return the colours of pictures, ``[frames, 3]``."""
+    return frames[:, 100, frames.shape[2] // 2].astype(int)
+
+
 def test_a_gif_holds_the_frames_and_holds_the_last_one_longer(tmp_path):
-    path = Animation(plain_frames(), frames_per_second=10, seconds_at_an_end=2).save(tmp_path / "new" / "a.gif")
+    path = animation_of(frames_per_second=10, seconds_at_an_end=2).save(tmp_path / "new" / "a.gif")
     frames, durations, loop = read_gif(path)
-    assert frames.shape == (3, 20, 30, 3)
-    np.testing.assert_allclose(frames[:, 0, 0].astype(int), COLOURS.astype(int), atol=4)
+    np.testing.assert_allclose(middle_of(frames), COLOURS, atol=4)
     assert durations == [100, 100, 2000]
     assert loop == 0, "it starts again for ever"
 
 
-def test_other_ends_are_held_as_well(tmp_path):
-    path = Animation(plain_frames(), frames_per_second=20, ends=[0], seconds_at_an_end=1).save(tmp_path / "a.gif")
-    assert read_gif(path)[1] == [1000, 50, 1000]
+def test_the_ends_of_all_films_are_held(tmp_path):
+    films = [painted_film([draw.RED]), painted_film([draw.GREEN, draw.BLUE])]
+    path = animation_of(*films, frames_per_second=20, seconds_at_an_end=1).save(tmp_path / "a.gif")
+    frames, durations, _ = read_gif(path)
+    assert durations == [1000, 50, 1000]
+    np.testing.assert_allclose(middle_of(frames), COLOURS, atol=4)
 
 
 def test_a_notebook_shows_the_same_gif():
-    html = Animation(plain_frames())._repr_html_()
+    html = animation_of()._repr_html_()
     (data,) = re.findall(r'src="data:image/gif;base64,([^"]+)"', html)
     frames, _, _ = read_gif(BytesIO(base64.b64decode(data)))
-    assert len(frames) == 3
+    np.testing.assert_allclose(middle_of(frames), COLOURS, atol=4)
+
+
+@pytest.mark.parametrize(("theme", "palette"), [("light", LIGHT), ("dark", DARK)])
+def test_a_png_is_the_picture_of_one_step_in_the_colours_of_the_theme(tmp_path, theme, palette):
+    animation = animation_of(theme=theme)
+    with Image.open(animation.save(tmp_path / "a.png", step=2)) as picture:
+        pixels = np.asarray(picture.convert("RGB"))[None]
+    assert tuple(middle_of(pixels)[0]) == blend(palette[draw.BLUE], palette[draw.BLUE], 1.0)
+    assert animation.png() == animation.png(1), "at half of the episode"
+
+
+def test_an_svg_has_the_shapes_of_one_step_and_its_caption(tmp_path):
+    path = animation_of(painted_film(replicas=2)).save(tmp_path / "a.svg", step=2)
+    elements = list(ElementTree.parse(path).iter())
+    filled = [element.get("d") for element in elements if element.get("fill") == LIGHT.blue]
+    width = float(elements[3].get("width"))
+    corners = [[float(number) for number in text[1:-1].split()] for text in filled]
+    half = width / 2
+    assert corners == [pytest.approx([0, half, width, half, width, 0, 0, 0], abs=0.01)] * 2
+    assert [element.text for element in elements if element.tag.endswith("text")] == [
+        *("replica 0   step 2: the paint is dry", "return   one 2.00   two 0.50"),
+        *("replica 1   step 2: the paint is dry", "return   one 2.00   two 0.50"),
+    ]
+
+
+@pytest.mark.parametrize("step", [-1, 3])
+def test_a_step_that_was_not_recorded_is_refused(tmp_path, step):
+    with pytest.raises(WarpDriveError, match=f"step: found {step}, expected 0 to 2"):
+        animation_of().save(tmp_path / "a.png", step)
+
+
+def test_an_unknown_theme_is_refused():
+    with pytest.raises(WarpDriveError, match="theme: found 'blue', expected one of light, dark"):
+        animation_of(theme="blue")
 
 
 class References(HTMLParser):
@@ -74,43 +119,46 @@ class References(HTMLParser):
             self.script += data
 
 
-def read_page(page):
-    """Return the frames of a page as ``[frames, height, width, 3]``, and how many milliseconds each stays."""
+def contents_of(page):
+    """Return the data of a page, which loads nothing."""
     references = References()
     references.feed(page)
-    sources, times = (re.search(rf"const {name} = (\[.*?\]);", references.script, re.DOTALL) for name in PAGE_HAS)
-    sources = json.loads(sources.group(1))
-    assert all(address.startswith("data:") for address in [*references.loaded, *sources])
-    assert not re.search(r"https?:|//cdn|@import|\bfetch\(|import\(", re.sub(r"base64,[^\"]*", "", page))
-    pictures = [Image.open(BytesIO(base64.b64decode(source.partition("base64,")[2]))) for source in sources]
-    assert {picture.format for picture in pictures} == {"PNG"}
-    return np.stack([np.asarray(picture.convert("RGB")) for picture in pictures]), json.loads(times.group(1))
-
-
-def test_a_page_holds_the_frames_and_needs_nothing_else(tmp_path):
-    animation = Animation(plain_frames(), frames_per_second=10, ends=[0], seconds_at_an_end=2, title="a < b & c")
-    page = animation.save(tmp_path / "a.html").read_text(encoding="utf-8")
-    frames, times = read_page(page)
-    np.testing.assert_allclose(frames[:, 0, 0].astype(int), COLOURS.astype(int), atol=4)
-    assert times == [2000, 100, 2000]
-    assert "<title>a &lt; b &amp; c</title>" in page
+    assert references.loaded == []
+    (text,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert not re.search(r"//cdn|@import|\bfetch\(|import\(", page.replace(text, ""))
+    assert set(re.findall(r"https?:[^\s\"'<)]*", page.replace(text, ""))) <= {"http://www.w3.org/2000/svg"}
     assert "{{" not in page, "everything is filled in"
+    return json.loads(text)
+
+
+def test_a_page_has_the_scenes_and_needs_nothing_else(tmp_path):
+    animation = animation_of(frames_per_second=10, seconds_at_an_end=2, title="a < b & c </script>")
+    page = animation.save(tmp_path / "a.html").read_text(encoding="utf-8")
+    data = contents_of(page)
+    assert "<title>a &lt; b &amp; c &lt;/script&gt;</title>" in page
+    assert (data["title"], data["framesPerSecond"], data["secondsAtAnEnd"]) == ("a < b & c </script>", 10, 2)
+    (panel,) = data["films"][0]["panels"]
+    chosen = numbers_of(panel["scenery"], 3)[:, 0].astype(int)
+    colours = [panel["sceneries"][number]["polygons"][0]["colour"] for number in chosen]
+    assert colours == [draw.RED, draw.GREEN, draw.BLUE]
+    assert (panel["length"], panel["ending"]) == (2, "the paint is dry")
+    assert numbers_of(panel["returns"]["two"], 3)[:, 0] == pytest.approx([0, 0.25, 0.5], abs=1e-4)
 
 
 def test_a_notebook_can_have_the_page_in_a_frame():
-    animation = Animation(plain_frames())
+    animation = animation_of()
     (page,) = re.findall(r'<iframe srcdoc="([^"]*)"', animation.player()._repr_html_())
     assert unescape(page) == animation.html()
 
 
 def test_mp4_holds_the_frames_and_holds_the_last_one_longer(tmp_path):
     ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="MP4 needs ffmpeg, which the extra 'video' brings")
-    path = Animation(plain_frames(), frames_per_second=10, seconds_at_an_end=0.5).save(tmp_path / "a.mp4")
+    path = animation_of(frames_per_second=10, seconds_at_an_end=0.5).save(tmp_path / "a.mp4")
     film = ffmpeg.read_frames(str(path))
-    assert next(film)["size"] == (30, 20)
-    frames = [np.frombuffer(data, np.uint8).reshape(20, 30, 3)[10, 15].astype(int) for data in film]
+    width, height = next(film)["size"]
+    frames = np.stack([np.frombuffer(data, np.uint8).reshape(height, width, 3) for data in film])
     assert len(frames) == 2 + 5
-    np.testing.assert_allclose(frames, COLOURS[[0, 1, 2, 2, 2, 2, 2]].astype(int), atol=40)
+    np.testing.assert_allclose(middle_of(frames), COLOURS[[0, 1, 2, 2, 2, 2, 2]], atol=12)
 
 
 def test_a_figure_becomes_pixels():
@@ -127,14 +175,9 @@ def test_what_is_no_figure_is_refused():
         frame_of(np.zeros((3, 3, 3)))
 
 
-def test_no_frames_are_no_animation():
-    with pytest.raises(ValueError, match="at least one frame"):
-        Animation([])
-
-
-@pytest.mark.parametrize("name", ["tag.png", "tag", "tag.gif.txt"])
+@pytest.mark.parametrize("name", ["tag.bmp", "tag", "tag.gif.txt"])
 def test_other_formats_are_refused_by_name(tmp_path, name):
-    with pytest.raises(WarpDriveError, match=r"\.gif, \.mp4 or \.html"):
+    with pytest.raises(WarpDriveError, match=r"\.gif, \.mp4, \.html, \.png or \.svg"):
         check_output(tmp_path / name)
 
 
@@ -155,4 +198,4 @@ def test_mp4_without_ffmpeg_says_what_to_install(tmp_path, monkeypatch):
     with pytest.raises(
         WarpDriveError, match=r"pip install 'warpdrive\[video\]'.*\.gif and \.html need no other package"
     ):
-        Animation(plain_frames()).save(tmp_path / "tag.mp4")
+        animation_of().save(tmp_path / "tag.mp4")

@@ -15,8 +15,8 @@ from PIL import Image
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError, DefinitionError, WarpDriveError
+from warpdrive.training.replay import animation as animation_module
 from warpdrive.training.replay import frames as frames_module
-from warpdrive.training.replay import replay as module_of_replay
 from warpdrive.training.replay.montage import GAP, Panel, columns_for
 from warpdrive.training.trainer import Trainer
 
@@ -129,9 +129,9 @@ def test_words_say_the_step_the_end_and_the_returns(monkeypatch: pytest.MonkeyPa
             first, returns = f"replica {replica}   step {at}", f"return   one {0.25 * at:.2f}   two {1.75 * at:.2f}"
             assert panel.lines == [first, returns, end], "the picture is too narrow for both on one line"
     wide = wd.replay(recording, env=Candle(), width=900)
+    assert wide.frames[0].shape[1] == 900
     (panel, _), at = written[-1], lengths[0]
     assert panel.lines[0] == f"replica 1   step {at}: {'it is dark' if recording.terminated[0] else 'the time is up'}"
-    assert wide.frames[0].shape[1] == 900
 
 
 def test_episodes_follow_one_another_with_seeds_that_count_up(trainer: Trainer) -> None:
@@ -156,7 +156,7 @@ def test_large_pictures_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) 
     env = replicas()
     longest = int(env.record(range(6)).lengths.argmax())
     one = wd.replay(env, replicas=[longest]).frames[0].nbytes
-    monkeypatch.setattr(module_of_replay, "MAX_BYTES", 4 * one)
+    monkeypatch.setattr(animation_module, "MAX_BYTES", 4 * one)
     assert [red(frame) for frame in wd.replay(env, replicas=[longest]).frames] == [20 * step for step in (0, 2, 4, 6)]
 
 

@@ -1,0 +1,217 @@
+"""Player page: recordings as one HTML file, which draws their scenes in the browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpdrive.environment import State
+from warpdrive.figures import png_address
+from warpdrive.scene import fields
+from warpdrive.scene.artist import Artist
+from warpdrive.scene.colours import DARK, LIGHT
+from warpdrive.scene.scene import Scene
+from warpdrive.training.replay.few_colours import few_colours
+from warpdrive.training.replay.film import Film
+from warpdrive.training.replay.player.series import Series, series, size_of
+
+_FOLDER = Path(__file__).parent
+ARRAY_BYTES = 1_400_000
+"""Bytes of a page for the arrays of agents; those that exceed it are named, but not shown."""
+MAX_STATES, MAX_SHAPES, MAX_PICTURES = 20_000, 4_000_000, 1000
+"""Maximum number of states, of their shapes, and of pictures in a page: of longer films, states are skipped."""
+_COMPONENTS = 8
+"""Arrays of more numbers per agent, such as pictures, are not shown."""
+_FEW_SHAPES = 100_000
+"""Up to so many shapes, all numbers are stored finely."""
+_WHOLE_NUMBERS = (fields.KIND, fields.COLOUR, fields.EDGE, fields.LAYER, fields.TRAIL)
+
+
+def player_page(films: Sequence[Film], frames_per_second: float, seconds_at_an_end: float, title: str) -> str:
+    """Return a page that plays films one after the other.
+
+    Args:
+        films: The films.
+        frames_per_second: The number of states per second.
+        seconds_at_an_end: The time for which the last state of each film is held.
+        title: The title of the page.
+
+    Returns:
+        HTML that needs no other files and no network.
+    """
+    contents = _Contents(films)
+    data = {
+        "title": title,
+        "framesPerSecond": frames_per_second,
+        "secondsAtAnEnd": seconds_at_an_end,
+        "palettes": {"light": LIGHT, "dark": DARK},
+        "fields": fields.FIELDS,
+        "tags": films[0].recording.policy_tags,
+        "films": [contents.film(film) for film in films],
+    }
+    parts = {
+        "title": escape(title),
+        "style": (_FOLDER / "player.css").read_text(encoding="utf-8"),
+        "script": "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in ("series.js", "player.js")),
+        "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
+    }
+    page = (_FOLDER / "player.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)  # once: a title is not looked into
+
+
+class _Contents:
+    """JSON form of films."""
+
+    def __init__(self, films: Sequence[Film]) -> None:
+        states = sum(length + 1 for film in films for length in film.lengths)
+        rows = max(_rows(film) for film in films)
+        most = MAX_PICTURES if not films[0].has_scenes else min(MAX_STATES, max(1, MAX_SHAPES // max(rows, 1)))
+        self.every = -(-states // most)
+        self.few = states * rows <= _FEW_SHAPES
+        self.bytes_left = ARRAY_BYTES
+
+    def film(self, film: Film) -> dict[str, Any]:
+        last = film.recording.num_steps
+        steps = [*range(0, last, self.every), last]
+        return {
+            "title": film.title,
+            "steps": steps,
+            "panels": [self._panel(film, index, steps) for index in range(len(film.lengths))],
+        }
+
+    def _panel(self, film: Film, index: int, steps: Sequence[int]) -> dict[str, Any]:
+        shown = [min(step, film.lengths[index]) for step in steps]
+        found: dict[str, Any] = {
+            "replica": int(film.recording.replicas[index]),
+            "length": film.lengths[index],
+            "ending": film.ending(index),
+            "returns": {tag: series(values[shown, index]) for tag, values in film.returns.items()},
+            "arrays": [],
+            "leftOut": [],
+        }
+        if film.has_scenes:
+            found |= self._drawn(film, index, shown)
+        else:
+            found["pictures"] = _pictures(film, index, shown)
+        states = [film.states[index][step] for step in shown]
+        for name in _names_to_show(film, states[0]):
+            values = np.stack([state[name] for state in states])
+            whole = values.dtype.kind != "f" or values.size <= _FEW_SHAPES
+            written = series(values, None if whole else _roughly(values))
+            self.bytes_left -= size_of(written)
+            if self.bytes_left < 0:
+                self.bytes_left += size_of(written)
+                found["leftOut"].append(name)
+                continue
+            of_agents = states[0][name].shape[:1] == (film.env.num_agents,)
+            found["arrays"].append({"name": name, "ofAgents": of_agents, "series": written})
+        return found
+
+    def _drawn(self, film: Film, index: int, steps: Sequence[int]) -> dict[str, Any]:
+        scenes = [film.scene(index, step) for step in steps]
+        rows = max(len(scene.shapes) for scene in scenes)
+        shapes = np.zeros((len(scenes), rows, len(fields.FIELDS)), np.float32)
+        for place, scene in zip(shapes, scenes, strict=True):
+            place[: len(scene.shapes)] = scene.shapes
+        sceneries: list[str] = []
+        numbers: list[int] = []
+        known: dict[tuple[int, ...], int] = {}
+        for scene in scenes:  # most environments return the same polygons again and again
+            key = (*map(id, scene.polygons), *map(id, scene.texts), hash(scene.view))
+            if key not in known:
+                text = json.dumps(_scenery(scene))
+                if text not in sceneries:
+                    sceneries.append(text)
+                known[key] = sceneries.index(text)
+            numbers.append(known[key])
+        each = int(film.env.shapes_per_agent) if film.env.draw is not None else 0
+        return {
+            "sceneries": [json.loads(text) for text in sceneries],
+            "scenery": series(np.array(numbers)),
+            "rows": rows,
+            "shapesPerAgent": each,
+            "rowsOfAgents": each * int(film.env.num_agents),
+            "shapes": self._shapes(shapes, scenes[0].view),
+        }
+
+    def _shapes(self, shapes: npt.NDArray[np.float32], view: tuple[float, float, float, float]) -> list[Series]:
+        """Return a series for each field, rounded to what can be seen."""
+        extent = max(view[1] - view[0], view[3] - view[2])
+        fine = extent / 2**16
+        resolutions = {field: fine for field in range(len(fields.FIELDS))}
+        if (shapes[..., fields.KIND] == fields.SECTOR).any():
+            resolutions[fields.HEIGHT] = min(fine, np.pi / 2**9)  # an angle
+        resolutions[fields.OPACITY] = 1 / 2**8
+        resolutions[fields.ANGLE] = np.pi / (2**15 if self.few else 2**8)
+        if not self.few:
+            resolutions |= {fields.X: extent / 2**12, fields.Y: extent / 2**12}
+        nothing = shapes[..., fields.KIND] == fields.NOTHING
+        found = []
+        for field in range(len(fields.FIELDS)):
+            values = shapes[..., field]
+            if field in _WHOLE_NUMBERS:
+                found.append(series(np.rint(values).astype(np.int32)))
+            else:
+                found.append(series(_held(values, nothing), resolutions[field]))
+        return found
+
+
+def _held(values: npt.NDArray[np.float32], nothing: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+    """Return values that stay the same while there is no shape, which takes no bytes."""
+    if not nothing.any():
+        return values
+    last = np.maximum.accumulate(np.where(nothing, 0, np.arange(len(values))[:, None]), axis=0)
+    return np.take_along_axis(values, last, axis=0)
+
+
+def _roughly(values: npt.NDArray[np.floating]) -> float:
+    """Return a thousandth of the range of numbers."""
+    finite = values[np.isfinite(values)]
+    return float(np.ptp(finite)) / 1000 if finite.size else 1.0
+
+
+def _rows(film: Film) -> int:
+    """Return the number of shapes of the first state of a film."""
+    return len(film.scene(0, 0).shapes) if film.has_scenes else 0
+
+
+def _names_to_show(film: Film, state: State) -> Iterable[str]:
+    """Return the names of arrays with a few numbers per agent, or of the replica: rewards and actions first."""
+    agents = int(film.env.num_agents)
+    first = [name for name in state if name == "rewards" or name.startswith("actions")]
+    for name in [*first, *(name for name in state if name not in first)]:
+        array = np.asarray(state[name])
+        count = array[0].size if array.shape[:1] == (agents,) else array.size
+        if 0 < count <= _COMPONENTS and array.dtype.kind in "biuf":
+            yield name
+
+
+def _scenery(scene: Scene) -> dict[str, Any]:
+    return {
+        "view": [float(end) for end in scene.view],
+        "polygons": [
+            {
+                "points": [float(f"{number:.6g}") for number in np.asarray(polygon.points).reshape(-1)],
+                "colour": int(polygon.colour),
+                "edge": int(polygon.edge),
+                "line": float(polygon.line),
+            }
+            for polygon in scene.polygons
+        ],
+        "texts": [
+            {"x": float(text.x), "y": float(text.y), "text": text.text, "size": float(text.size), "colour": text.colour}
+            for text in scene.texts
+        ],
+    }
+
+
+def _pictures(film: Film, index: int, steps: Sequence[int]) -> list[str]:
+    artist = Artist(film.env)
+    return [png_address(image) for image in few_colours([film.picture(index, step, artist) for step in steps])]

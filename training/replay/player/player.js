@@ -1,0 +1,738 @@
+// Player of recordings: draws their scenes, and shows arrays of agents and curves of returns.
+
+(async () => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const element = id => document.getElementById(id);
+  const make = (name, parent, text = "") => {
+    const made = parent.appendChild(document.createElement(name));
+    made.textContent = text;
+    return made;
+  };
+  const [KIND, X, Y, WIDTH, HEIGHT, ANGLE, COLOUR, OPACITY, EDGE, LINE, LAYER, TRAIL] = data.fields.map((_, at) => at);
+  const CIRCLE = 1, RECTANGLE = 2, TRIANGLE = 3, SECTOR = 4, SEGMENT = 5;
+  const GREY = 7, INK = 8, PAPER = 9, GROUND = 10;
+  const SHADES = 4; // of a trail, the older the fainter
+  const LONGEST_PART = 0.5; // of the view: a longer part of a trail is a jump, as at the border of a torus
+  const SMOOTHEST = 0.1; // of the view: a longer move of a shape within one step is not interpolated
+  const CAPTION = 42; // pixels
+
+  // ---- the films, their states one after the other ----
+  const tags = Object.keys(data.tags);
+  const tagOf = new Map(tags.flatMap(tag => data.tags[tag].map(agent => [agent, tag])));
+  const colourOfTag = tag => tags.indexOf(tag) % GREY;
+  const states = data.films.flatMap((film, number) => film.steps.map((_, at) => ({ film: number, at })));
+  for (const film of data.films)
+    for (const panel of film.panels) {
+      panel.returnsOf = {};
+      for (const tag of tags) panel.returnsOf[tag] = await unpack(panel.returns[tag]);
+      if (panel.pictures) {
+        panel.images = panel.pictures.map(source => Object.assign(new Image(), { src: source }));
+        await Promise.all(panel.images.map(image => image.decode().catch(() => {})));
+        const { naturalWidth: width, naturalHeight: height } = panel.images[0];
+        panel.sceneries = [{ view: [0, width, 0, height], polygons: [], texts: [] }];
+        panel.sceneryAt = () => 0;
+        panel.rows = 0;
+      } else {
+        panel.sceneryAt = await unpack(panel.scenery);
+        panel.fields = await Promise.all(panel.shapes.map(unpack));
+      }
+    }
+
+  // ---- what is shown ----
+  let state = 0, part = 0; // the state, and the elapsed part of its time
+  let playing = false, speed = 1, last = 0;
+  let chosen = 0; // panel
+  let agent = null, following = false;
+  let camera = null; // null: the whole view; else centre and zoom
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  let theme = dark.matches ? "dark" : "light";
+  let panels = []; // of the film: {figure, canvas, pen, ...}
+  let filmShown = -1;
+  const film = () => data.films[states[state].film];
+
+  // ---- colours ----
+  const rgb = colour => [1, 3, 5].map(at => parseInt(colour.slice(at, at + 2), 16));
+  const mixtures = new Map();
+  const colourOf = number => data.palettes[theme][number];
+  function mixed(number, opacity) {
+    if (opacity >= 1) return colourOf(number);
+    const key = `${theme} ${number} ${Math.round(32 * opacity)}`;
+    if (!mixtures.has(key)) {
+      const [front, back] = [rgb(colourOf(number)), rgb(colourOf(GROUND))];
+      mixtures.set(key, `rgb(${front.map((value, at) => Math.round(opacity * value + (1 - opacity) * back[at]))})`);
+    }
+    return mixtures.get(key);
+  }
+
+  // ---- geometry ----
+  /** Return the position of a shape, and its angle, between two states while the player runs. */
+  function place(panel, at, row) {
+    const { fields, limit } = panel;
+    let x = fields[X](at, row), y = fields[Y](at, row), angle = fields[ANGLE](at, row);
+    if (part > 0 && panel.next !== at && fields[KIND](panel.next, row) === fields[KIND](at, row)) {
+      const toX = fields[X](panel.next, row) - x, toY = fields[Y](panel.next, row) - y;
+      if (Math.abs(toX) < limit && Math.abs(toY) < limit) {
+        const turn = fields[ANGLE](panel.next, row) - angle;
+        x += part * toX;
+        y += part * toY;
+        angle += part * Math.atan2(Math.sin(turn), Math.cos(turn));
+      }
+    }
+    return [x, y, angle];
+  }
+
+  function frameOf(shown) {
+    const view = shown.scenery.view, [width, height] = [view[1] - view[0], view[3] - view[2]];
+    const zoom = camera ? camera.zoom : 1;
+    let x = 0.5 * (view[0] + view[1]), y = 0.5 * (view[2] + view[3]);
+    if (camera) [x, y] = [view[0] + camera.x * width, view[2] + camera.y * height];
+    if (following && agent !== null && shown.panel.shapesPerAgent) {
+      const rows = rowsOf(shown.panel, agent).filter(row => shown.panel.fields[KIND](shown.at, row));
+      if (rows.length) [x, y] = place(shown.panel, shown.at, rows[0]);
+    }
+    const scale = zoom * shown.width / width;
+    return { scale, left: x - 0.5 * shown.width / scale, top: y + 0.5 * shown.height / scale };
+  }
+
+  const rowsOf = (panel, number) => Array.from({ length: panel.shapesPerAgent }, (_, at) => number * panel.shapesPerAgent + at);
+
+  // ---- drawing ----
+  function drawPanel(shown) {
+    const { panel, pen } = shown;
+    const at = shown.at = states[state].at;
+    const { steps } = film();
+    const follows = at + 1 < steps.length && steps[at + 1] === steps[at] + 1;
+    panel.next = follows ? at + 1 : at;
+    shown.scenery = panel.sceneries[panel.sceneryAt(at)];
+    const view = shown.scenery.view;
+    panel.limit = SMOOTHEST * Math.max(view[1] - view[0], view[3] - view[2]);
+    const { scale, left, top } = shown.frame = frameOf(shown);
+    const toX = x => (x - left) * scale, toY = y => (top - y) * scale;
+    const pixels = devicePixelRatio || 1;
+    pen.setTransform(pixels, 0, 0, pixels, 0, 0);
+    pen.fillStyle = colourOf(PAPER);
+    pen.fillRect(0, 0, shown.width, shown.height);
+    pen.fillStyle = colourOf(GROUND);
+    pen.fillRect(toX(view[0]), toY(view[3]), (view[1] - view[0]) * scale, (view[3] - view[2]) * scale);
+    if (panel.images) {
+      pen.imageSmoothingEnabled = scale < 2;
+      pen.drawImage(panel.images[at], toX(view[0]), toY(view[3]), (view[1] - view[0]) * scale, (view[3] - view[2]) * scale);
+    }
+    pen.lineJoin = pen.lineCap = "round";
+    for (const polygon of shown.scenery.polygons) drawPolygon(pen, polygon, toX, toY, scale);
+    if (panel.rows) {
+      drawTrails(shown, toX, toY);
+      drawShapes(shown, toX, toY, scale);
+    }
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    for (const { x, y, text, size, colour } of shown.scenery.texts) {
+      pen.font = `${Math.max(5, size * scale)}px "DejaVu Sans", system-ui, sans-serif`;
+      pen.fillStyle = colourOf(colour);
+      pen.fillText(text, toX(x), toY(y));
+    }
+    if (agent !== null) ring(shown, toX, toY, scale);
+  }
+
+  function drawPolygon(pen, { points, colour, edge, line }, toX, toY, scale) {
+    pen.beginPath();
+    for (let at = 0; at < points.length; at += 2) pen.lineTo(toX(points[at]), toY(points[at + 1]));
+    if (colour >= 0) {
+      pen.closePath();
+      pen.fillStyle = colourOf(colour);
+      pen.fill();
+    }
+    if (edge >= 0) {
+      pen.lineWidth = Math.max(1, line * scale);
+      pen.strokeStyle = colourOf(edge);
+      pen.stroke();
+    }
+  }
+
+  function drawShapes(shown, toX, toY, scale) {
+    const { panel, pen, at, width, height } = shown, { fields, rows } = panel;
+    const order = [];
+    let sorted = true;
+    for (let row = 0; row < rows; row++)
+      if (fields[KIND](at, row)) {
+        if (order.length && fields[LAYER](at, row) < fields[LAYER](at, order[order.length - 1])) sorted = false;
+        order.push(row);
+      }
+    if (!sorted) order.sort((one, other) => fields[LAYER](at, one) - fields[LAYER](at, other) || one - other);
+    // Shapes of one kind and colour without outline are one path.
+    let path = null;
+    const finish = () => {
+      if (path && path.kind === SEGMENT) {
+        pen.lineWidth = path.line;
+        pen.strokeStyle = path.fill;
+        pen.stroke();
+      } else if (path) {
+        pen.fillStyle = path.fill;
+        pen.fill();
+        if (path.edge >= 0) {
+          pen.lineWidth = 1;
+          pen.strokeStyle = colourOf(path.edge);
+          pen.stroke();
+        }
+      }
+      path = null;
+    };
+    for (const row of order) {
+      const kind = fields[KIND](at, row), edge = fields[EDGE](at, row);
+      const [worldX, worldY, angle] = place(panel, at, row);
+      const x = toX(worldX), y = toY(worldY), a = 0.5 * scale * fields[WIDTH](at, row);
+      const high = fields[HEIGHT](at, row), b = 0.5 * scale * high;
+      const reach = kind === SECTOR ? Math.abs(a) : 2 * Math.hypot(a, b);
+      if (x + reach < 0 || y + reach < 0 || x - reach > width || y - reach > height) continue;
+      const fill = mixed(fields[COLOUR](at, row), fields[OPACITY](at, row));
+      const line = kind === SEGMENT ? Math.max(1, fields[LINE](at, row) * scale) : 0;
+      if (!path || edge >= 0 || path.edge >= 0 || path.kind !== kind || path.fill !== fill || path.line !== line) {
+        finish();
+        path = { kind, fill, edge, line };
+        pen.beginPath();
+      }
+      if (kind === CIRCLE) {
+        pen.moveTo(x + Math.abs(a), y);
+        if (a === b) pen.arc(x, y, Math.abs(a), 0, 2 * Math.PI);
+        else pen.ellipse(x, y, Math.abs(a), Math.abs(b), 0, 0, 2 * Math.PI);
+      } else if (kind === SEGMENT) {
+        pen.moveTo(x, y);
+        pen.lineTo(x + 2 * a, y - 2 * b);
+      } else if (kind === SECTOR) {
+        pen.moveTo(x, y);
+        pen.arc(x, y, Math.abs(a), -(angle + 0.5 * high), -(angle - 0.5 * high));
+        pen.closePath();
+      } else {
+        const cosine = Math.cos(angle), sine = Math.sin(angle);
+        const corner = (u, v) => [x + u * cosine - v * sine, y - u * sine - v * cosine];
+        const corners = kind === TRIANGLE
+          ? [[a, 0], [-a, 0.7 * b], [-0.55 * a, 0], [-a, -0.7 * b]]
+          : [[-a, -b], [a, -b], [a, b], [-a, b]];
+        corners.forEach(([u, v], number) => pen[number ? "lineTo" : "moveTo"](...corner(u, v)));
+        pen.closePath();
+      }
+    }
+    finish();
+  }
+
+  function drawTrails(shown, toX, toY) {
+    const { panel, pen, at } = shown, { fields } = panel;
+    if (panel.shapes[TRAIL] === 0 || at === 0) return;
+    const view = shown.scenery.view;
+    const limit = LONGEST_PART * Math.min(view[1] - view[0], view[3] - view[2]);
+    const groups = new Map(); // colour: rows
+    let longest = 0;
+    for (let row = 0; row < panel.rowsOfAgents; row++) {
+      const trail = fields[KIND](at, row) ? fields[TRAIL](at, row) : 0;
+      if (!trail) continue;
+      longest = Math.max(longest, trail);
+      const colour = fields[COLOUR](at, row);
+      if (!groups.has(colour)) groups.set(colour, []);
+      groups.get(colour).push(row);
+    }
+    const { steps } = film();
+    longest = Math.min(longest, steps[at]);
+    pen.lineWidth = 1.5;
+    for (let shade = 0; shade < SHADES; shade++) {
+      const [oldest, newest] = [shade, shade + 1].map(number => longest - Math.round(number * longest / SHADES));
+      let first = at;
+      while (first > 0 && steps[at] - steps[first] < newest) first--;
+      for (const [colour, rows] of groups) {
+        pen.beginPath();
+        for (const row of rows) {
+          let x = 0, y = 0, known = false, drawing = false; // the later end of the next part
+          for (let earlier = first; earlier >= 0; earlier--) {
+            const age = steps[at] - steps[earlier];
+            if (age > oldest || age > fields[TRAIL](at, row)) break;
+            if (!fields[KIND](earlier, row)) {
+              known = drawing = false;
+              continue;
+            }
+            const oldX = fields[X](earlier, row), oldY = fields[Y](earlier, row);
+            if (known && Math.hypot(x - oldX, y - oldY) < limit) {
+              if (!drawing) pen.moveTo(toX(x), toY(y));
+              pen.lineTo(toX(oldX), toY(oldY));
+              drawing = true;
+            } else drawing = false;
+            [x, y, known] = [oldX, oldY, true];
+            if (earlier === at) [x, y] = place(panel, at, row);
+          }
+        }
+        pen.strokeStyle = mixed(colour, 0.55 * (shade + 1) / SHADES);
+        pen.stroke();
+      }
+    }
+  }
+
+  /** Mark the chosen agent. */
+  function ring(shown, toX, toY, scale) {
+    const { panel, pen, at } = shown;
+    for (const row of panel.shapesPerAgent ? rowsOf(panel, agent).slice(0, 1) : []) {
+      if (!panel.fields[KIND](at, row)) return;
+      const [x, y] = place(panel, at, row);
+      pen.beginPath();
+      pen.arc(toX(x), toY(y), Math.max(9, 0.75 * scale * Math.abs(panel.fields[WIDTH](at, row))), 0, 2 * Math.PI);
+      pen.lineWidth = 2;
+      pen.strokeStyle = colourOf(INK);
+      pen.stroke();
+    }
+  }
+
+  // ---- layout ----
+  function show(number) {
+    if (filmShown === number) return;
+    filmShown = number;
+    element("stage").textContent = "";
+    panels = data.films[number].panels.map((panel, at) => {
+      const figure = make("figure", element("stage"));
+      const canvas = make("canvas", figure);
+      canvas.setAttribute("role", "img");
+      canvas.setAttribute("aria-label", `${data.title}, replica ${panel.replica}`);
+      const caption = make("figcaption", figure);
+      const shown = { panel, figure, canvas, pen: canvas.getContext("2d"), words: make("b", caption), returns: make("span", caption) };
+      listen(shown, at);
+      return shown;
+    });
+    chosen = Math.min(chosen, panels.length - 1);
+    listAgents();
+    layOut();
+  }
+
+  function layOut() {
+    const stage = element("stage"), gap = 10, narrow = innerWidth <= 760;
+    const wide = stage.clientWidth, high = narrow ? 0.62 * innerHeight : stage.clientHeight;
+    const ratios = panels.map(({ panel: { sceneries: [{ view }] } }) => (view[3] - view[2]) / (view[1] - view[0]));
+    const ratio = Math.max(...ratios);
+    let best = 0;
+    for (let columns = 1; columns <= panels.length; columns++) {
+      const rows = Math.ceil(panels.length / columns);
+      const byWidth = (wide - (columns - 1) * gap) / columns;
+      const byHeight = ((high - (rows - 1) * gap) / rows - CAPTION) / ratio;
+      best = Math.max(best, Math.min(byWidth, byHeight));
+    }
+    const width = Math.floor(Math.max(Math.min(160, wide), best)) - 2;
+    const pixels = devicePixelRatio || 1;
+    panels.forEach((shown, at) => {
+      const height = Math.round(width * ratios[at]);
+      Object.assign(shown, { width, height });
+      Object.assign(shown.canvas, { width: Math.round(width * pixels), height: Math.round(height * pixels) });
+      Object.assign(shown.canvas.style, { width: `${width}px`, height: `${height}px` });
+      shown.figure.style.width = `${width}px`;
+    });
+    const curves = element("curves");
+    Object.assign(curves, { width: Math.round(curves.clientWidth * pixels), height: Math.round(curves.clientHeight * pixels) });
+    draw();
+  }
+
+  const short = number => {
+    if (!Number.isFinite(number)) return "NaN";
+    if (Number.isInteger(number) && Math.abs(number) < 1e6) return String(number).replace("-", "\u2212");
+    const size = Math.abs(number);
+    const text = size >= 1e6 || size < 1e-3 ? number.toExponential(2) : number.toFixed(size < 1 ? 3 : size < 100 ? 2 : 1);
+    return text.replace("-", "\u2212");
+  };
+
+  function draw() {
+    show(states[state].film);
+    const { at } = states[state], step = film().steps[at];
+    panels.forEach((shown, number) => {
+      drawPanel(shown);
+      const { panel } = shown, ended = step >= panel.length;
+      const words = [film().title, panels.length > 1 ? `replica ${panel.replica}` : "", `step ${Math.min(step, panel.length)}`];
+      shown.words.textContent = words.filter(Boolean).join(" \u00b7 ") + (ended && panel.ending ? `: ${panel.ending}` : "");
+      shown.returns.textContent = "return " + tags.map(tag => `${tag} ${short(panel.returnsOf[tag](at))}`).join("  ");
+      shown.figure.classList.toggle("chosen", panels.length > 1 && number === chosen);
+    });
+    drawCurves();
+    element("frame").value = state;
+    element("place").textContent = `${step} / ${film().steps[film().steps.length - 1]}`;
+    refreshArrays();
+  }
+
+  // ---- curves ----
+  function drawCurves() {
+    const canvas = element("curves"), pen = canvas.getContext("2d"), pixels = devicePixelRatio || 1;
+    const width = canvas.width / pixels, height = canvas.height / pixels, { steps } = film(), { at } = states[state];
+    if (!width || !height) return;
+    const lines = [];
+    panels.forEach(({ panel }, number) => {
+      for (const tag of tags) lines.push({ of: panel.returnsOf[tag], colour: colourOfTag(tag), faint: number !== chosen });
+    });
+    const own = returnOfAgent && returnOfAgent.panel === panels[chosen].panel && returnOfAgent.agent === agent;
+    if (own) lines.push({ of: step => returnOfAgent.sums[step], colour: INK, faint: false });
+    let [low, high] = [0, 0];
+    for (const { of } of lines)
+      for (let step = 0; step < steps.length; step++) {
+        const value = of(step);
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+    if (high === low) high = low + 1;
+    const margin = 6, toX = step => margin + (width - 2 * margin) * step / Math.max(1, steps.length - 1);
+    const toY = value => height - margin - (height - 2 * margin) * (value - low) / (high - low);
+    pen.setTransform(pixels, 0, 0, pixels, 0, 0);
+    pen.fillStyle = colourOf(GROUND);
+    pen.fillRect(0, 0, width, height);
+    pen.lineWidth = 1;
+    pen.strokeStyle = mixed(GREY, 0.5);
+    pen.beginPath();
+    pen.moveTo(0, toY(0));
+    pen.lineTo(width, toY(0));
+    pen.stroke();
+    const every = Math.max(1, Math.floor(steps.length / width));
+    for (const { of, colour, faint } of [...lines].sort((one, other) => other.faint - one.faint)) {
+      pen.beginPath();
+      for (let step = 0; step < steps.length; step += every) pen.lineTo(toX(step), toY(of(step)));
+      pen.lineTo(toX(steps.length - 1), toY(of(steps.length - 1)));
+      pen.lineWidth = faint ? 1 : 2;
+      pen.strokeStyle = mixed(colour, faint ? 0.35 : 1);
+      pen.stroke();
+    }
+    pen.lineWidth = 1;
+    pen.strokeStyle = colourOf(INK);
+    pen.beginPath();
+    pen.moveTo(toX(at), 0);
+    pen.lineTo(toX(at), height);
+    pen.stroke();
+    pen.fillStyle = mixed(INK, 0.7);
+    pen.font = "11px system-ui, sans-serif";
+    pen.textBaseline = "top";
+    pen.fillText(short(high), margin, 3);
+    pen.textBaseline = "bottom";
+    pen.fillText(short(low), margin, height - 3);
+    const legend = element("legend");
+    legend.textContent = "";
+    const entry = (name, colour, value) => {
+      const item = make("span", legend);
+      make("i", item).style.background = colourOf(colour);
+      item.append(`${name} ${short(value)}`);
+    };
+    for (const tag of tags) entry(tag, colourOfTag(tag), panels[chosen].panel.returnsOf[tag](at));
+    if (own) entry(`agent ${agent}`, INK, returnOfAgent.sums[at]);
+  }
+
+  // ---- agents ----
+  let returnOfAgent = null; // of the chosen agent: {panel, agent, sums}
+  let arraysShown = null; // {panel, agent, rows: [{cell, columns, of}]}
+
+  function listAgents() {
+    const select = element("agent"), count = tagOf.size;
+    if (select.options.length === count + 1) return;
+    for (const tag of tags) {
+      const group = make("optgroup", select);
+      group.label = tag;
+      for (const number of data.tags[tag]) make("option", group, `${tag} ${number}`).value = number;
+    }
+  }
+
+  async function choose(number) {
+    agent = number;
+    if (agent === null) following = false;
+    element("agent").value = agent === null ? "" : agent;
+    element("follow").setAttribute("aria-pressed", following);
+    await listArrays();
+    draw();
+  }
+
+  /** Return what the arrays of a panel say about an agent: names, and functions of a state. */
+  async function valuesOf(panel, number) {
+    const found = [];
+    for (const { name, ofAgents, series } of panel.arrays) {
+      const of = await unpack(series);
+      const columns = typeof series === "number" ? 1 : series.size[1] / (ofAgents ? tagOf.size : 1);
+      const first = ofAgents ? number * columns : 0;
+      found.push({
+        name, ofAgents, of,
+        text: at => Array.from({ length: columns }, (_, column) => short(of(at, first + column))).join(", "),
+      });
+    }
+    return found;
+  }
+
+  async function listArrays() {
+    const { panel } = panels[chosen], wanted = agent, box = element("arrays");
+    if (agent === null) {
+      box.replaceChildren();
+      make("p", box, "Click on an agent, or choose one, to see its arrays.");
+      [arraysShown, returnOfAgent] = [null, null];
+      return;
+    }
+    const values = await valuesOf(panel, agent);
+    if (wanted !== agent || panel !== panels[chosen].panel) return;
+    box.replaceChildren();
+    const table = make("table", box), rows = [];
+    const row = name => {
+      const line = make("tr", table);
+      make("th", line, name);
+      return make("td", line);
+    };
+    const rewards = values.find(({ name }) => name === "rewards");
+    returnOfAgent = null;
+    if (rewards) {
+      const sums = [];
+      film().steps.forEach((step, at) => {
+        const reward = step > 0 && step <= panel.length ? rewards.of(at, agent) : 0;
+        sums.push((at ? sums[at - 1] : 0) + reward);
+      });
+      const whole = film().steps.every((step, at) => step === at); // else rewards are missing in the sum
+      if (whole) {
+        returnOfAgent = { panel, agent, sums };
+        rows.push({ cell: row("return"), text: at => short(sums[at]) });
+      }
+    }
+    for (const ofAgents of [true, false])
+      for (const value of values.filter(value => value.ofAgents === ofAgents))
+        rows.push({ cell: row(value.name), text: value.text });
+    if (panel.leftOut.length) make("p", box, `Left out, as the page would be too large: ${panel.leftOut.join(", ")}`);
+    arraysShown = { panel, rows };
+  }
+
+  function refreshArrays() {
+    if (!arraysShown) return;
+    if (arraysShown.panel !== panels[chosen].panel) {
+      arraysShown = null;
+      listArrays().then(draw);
+      return;
+    }
+    for (const { cell, text } of arraysShown.rows) cell.textContent = text(states[state].at);
+  }
+
+  /** Return the agent whose shape is under the pointer, or null. */
+  function agentAt(shown, x, y) {
+    const { panel, frame, at } = shown;
+    if (!panel.rows || !frame) return null;
+    const worldX = frame.left + x / frame.scale, worldY = frame.top - y / frame.scale, slack = 8 / frame.scale;
+    let [best, nearest] = [null, Infinity];
+    for (let row = 0; row < panel.rowsOfAgents; row++) {
+      const kind = panel.fields[KIND](at, row);
+      if (!kind) continue;
+      const [ownX, ownY] = place(panel, at, row);
+      const width = panel.fields[WIDTH](at, row), height = panel.fields[HEIGHT](at, row);
+      let distance = Math.hypot(worldX - ownX, worldY - ownY), reach = 0.5 * Math.abs(width);
+      if (kind === SEGMENT) {
+        const along = ((worldX - ownX) * width + (worldY - ownY) * height) / (width * width + height * height || 1);
+        const t = Math.min(1, Math.max(0, along));
+        distance = Math.hypot(worldX - ownX - t * width, worldY - ownY - t * height);
+        reach = 0.5 * panel.fields[LINE](at, row);
+      } else if (kind === RECTANGLE) reach = 0.5 * Math.max(Math.abs(width), Math.abs(height));
+      if (distance < Math.max(reach, slack) && distance < nearest) [best, nearest] = [Math.floor(row / panel.shapesPerAgent), distance];
+    }
+    return best;
+  }
+
+  let hovered = 0;
+  async function hover(shown, event) {
+    const tip = element("tip"), mine = ++hovered;
+    const found = agentAt(shown, event.offsetX, event.offsetY);
+    tip.hidden = found === null;
+    if (found === null) return;
+    const values = (await valuesOf(shown.panel, found)).filter(({ ofAgents }) => ofAgents);
+    if (mine !== hovered) return;
+    const lines = values.slice(0, 10).map(({ name, text }) => `${name}  ${text(shown.at)}`);
+    tip.textContent = [`${tagOf.get(found) ?? ""} ${found}`, ...lines].join("\n");
+    tip.style.left = `${Math.max(0, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${Math.max(0, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 4))}px`;
+  }
+
+  // ---- camera ----
+  function zoom(factor, shown = panels[chosen], x = 0.5 * shown.width, y = 0.5 * shown.height) {
+    const { frame, scenery: { view } } = shown;
+    const old = camera ? camera.zoom : 1, now = Math.min(200, Math.max(1, old * factor));
+    if (now === 1) camera = null;
+    else {
+      const scale = frame.scale / old * now; // the point under the pointer stays
+      const left = frame.left + x / frame.scale - x / scale, top = frame.top - y / frame.scale + y / scale;
+      camera = { zoom: now, ...inView(view, left + 0.5 * shown.width / scale, top - 0.5 * shown.height / scale) };
+    }
+    draw();
+  }
+
+  /** Return a point as fractions of a view, the same for all panels. */
+  const inView = (view, x, y) => ({
+    x: Math.min(1, Math.max(0, (x - view[0]) / (view[1] - view[0]))),
+    y: Math.min(1, Math.max(0, (y - view[2]) / (view[3] - view[2]))),
+  });
+
+  function pan(shown, x, y) {
+    const { frame, scenery: { view } } = shown;
+    if (!camera) return;
+    const middle = [frame.left + (0.5 * shown.width - x) / frame.scale, frame.top - (0.5 * shown.height - y) / frame.scale];
+    camera = { zoom: camera.zoom, ...inView(view, ...middle) };
+    following = false;
+    element("follow").setAttribute("aria-pressed", false);
+    draw();
+  }
+
+  function whole() {
+    camera = null;
+    following = false;
+    element("follow").setAttribute("aria-pressed", false);
+    draw();
+  }
+
+  function follow() {
+    if (agent === null) return;
+    following = !following;
+    if (following && !camera) camera = { zoom: 3, x: 0.5, y: 0.5 };
+    element("follow").setAttribute("aria-pressed", following);
+    draw();
+  }
+
+  function listen(shown, number) {
+    const { canvas } = shown, fingers = new Map();
+    let moved = false;
+    canvas.onpointerdown = event => {
+      canvas.setPointerCapture(event.pointerId);
+      fingers.set(event.pointerId, [event.offsetX, event.offsetY]);
+      if (fingers.size === 1) moved = false;
+    };
+    canvas.onpointermove = event => {
+      const before = fingers.get(event.pointerId), now = [event.offsetX, event.offsetY];
+      if (!before) return event.pointerType === "touch" ? null : hover(shown, event);
+      const distance = () => {
+        const [[x, y], [otherX, otherY]] = [...fingers.values()];
+        return Math.hypot(x - otherX, y - otherY);
+      };
+      if (fingers.size === 2) {
+        const old = distance();
+        fingers.set(event.pointerId, now);
+        const [[x, y], [otherX, otherY]] = [...fingers.values()];
+        moved = true;
+        zoom(distance() / old, shown, 0.5 * (x + otherX), 0.5 * (y + otherY));
+      } else if (moved || Math.hypot(now[0] - before[0], now[1] - before[1]) > 3) {
+        moved = true;
+        fingers.set(event.pointerId, now);
+        element("tip").hidden = true;
+        if (camera) pan(shown, now[0] - before[0], now[1] - before[1]);
+        else if (event.pointerType === "touch") scrollBy(0, before[1] - now[1]);
+      }
+    };
+    canvas.onpointerup = canvas.onpointercancel = event => {
+      fingers.delete(event.pointerId);
+      if (moved || event.type === "pointercancel") return;
+      chosen = number;
+      choose(agentAt(shown, event.offsetX, event.offsetY));
+    };
+    canvas.onpointerleave = () => {
+      hovered++;
+      element("tip").hidden = true;
+    };
+    canvas.ondblclick = whole;
+    canvas.addEventListener("wheel", event => {
+      event.preventDefault();
+      zoom(Math.exp(-0.0015 * event.deltaY * (event.deltaMode ? 30 : 1)), shown, event.offsetX, event.offsetY);
+    }, { passive: false });
+  }
+
+  // ---- time ----
+  const isEnd = () => state === states.length - 1 || states[state + 1].film !== states[state].film;
+  const duration = () => isEnd() ? 1000 * data.secondsAtAnEnd : 1000 / data.framesPerSecond / speed;
+
+  function tick(time) {
+    if (!playing) return;
+    let elapsed = Math.min(time - last, 500);
+    last = time;
+    while (elapsed > 0) {
+      const left = (1 - part) * duration();
+      if (elapsed < left) {
+        part += elapsed / duration();
+        break;
+      }
+      elapsed -= left;
+      part = 0;
+      state = (state + 1) % states.length;
+    }
+    draw();
+    requestAnimationFrame(tick);
+  }
+
+  function run(wanted) {
+    const begins = wanted && !playing;
+    playing = wanted && states.length > 1;
+    element("play").textContent = playing ? "Pause" : "Play";
+    if (!playing) part = 0;
+    if (begins && playing) {
+      last = performance.now();
+      requestAnimationFrame(tick);
+    }
+    draw();
+  }
+
+  function go(number) {
+    state = (number + states.length) % states.length;
+    part = 0;
+    run(false);
+  }
+
+  function setSpeed(change) {
+    const select = element("speed");
+    select.selectedIndex = Math.min(select.options.length - 1, Math.max(0, select.selectedIndex + change));
+    speed = Number(select.value);
+  }
+
+  function setTheme(name) {
+    theme = name;
+    document.documentElement.classList.toggle("dark", theme === "dark");
+    draw();
+  }
+
+  function fullScreen() {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else document.documentElement.requestFullscreen?.().catch(() => {});
+  }
+
+  function step(change) {
+    const numbers = [...tagOf.keys()].sort((one, other) => one - other);
+    const at = agent === null ? (change > 0 ? -1 : 0) : numbers.indexOf(agent);
+    choose(numbers[(at + change + numbers.length) % numbers.length]);
+  }
+
+  const seek = event => {
+    const { width } = element("curves").getBoundingClientRect(), count = film().steps.length;
+    const at = Math.round((event.offsetX - 6) / Math.max(1, width - 12) * (count - 1));
+    go(state - states[state].at + Math.min(count - 1, Math.max(0, at)));
+  };
+  const clicks = {
+    play: () => run(!playing), back: () => go(state - 1), forward: () => go(state + 1), follow, whole, full: fullScreen,
+    closer: () => zoom(1.5), farther: () => zoom(1 / 1.5), theme: () => setTheme(theme === "dark" ? "light" : "dark"),
+    help: () => element("keys").showModal(),
+  };
+  for (const [id, action] of Object.entries(clicks)) element(id).onclick = action;
+  element("frame").max = states.length - 1;
+  element("frame").oninput = event => go(Number(event.target.value));
+  element("speed").onchange = () => setSpeed(0);
+  element("agent").onchange = event => choose(event.target.value === "" ? null : Number(event.target.value));
+  element("curves").onpointerdown = event => {
+    event.target.setPointerCapture(event.pointerId);
+    seek(event);
+  };
+  element("curves").onpointermove = event => { if (event.buttons) seek(event); };
+  element("full").hidden = !document.fullscreenEnabled;
+
+  const keys = {
+    " ": clicks.play, ArrowLeft: clicks.back, ArrowRight: clicks.forward, Home: () => go(0), End: () => go(states.length - 1),
+    "+": clicks.closer, "=": clicks.closer, "-": clicks.farther, "0": whole, "<": () => setSpeed(-1), ">": () => setSpeed(1),
+    "[": () => step(-1), "]": () => step(1), c: follow, d: clicks.theme, f: fullScreen, "?": clicks.help,
+    Escape: () => choose(null),
+  };
+  const moves = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+  document.onkeydown = event => {
+    if (event.ctrlKey || event.metaKey || event.altKey || element("keys").open) return;
+    if (event.target.tagName === "SELECT" && event.key !== "Escape") return;
+    const own = event.target.tagName === "BUTTON" && event.key === " "; // a press of that button
+    const shown = panels[chosen], move = event.shiftKey && moves[event.key];
+    const action = move ? () => pan(shown, 0.1 * shown.width * move[0], 0.1 * shown.height * move[1])
+      : keys[event.key] ?? keys[event.key.toLowerCase()];
+    if (!action || own) return;
+    event.preventDefault();
+    action();
+  };
+  addEventListener("resize", layOut);
+  dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
+
+  document.documentElement.classList.toggle("dark", theme === "dark");
+  draw();
+  run(!matchMedia("(prefers-reduced-motion: reduce)").matches);
+  /** For pages that contain the player, and tests. */
+  window.player = { isPlaying: () => playing, state: () => state, agent: () => agent, camera: () => camera, draw };
+})();
