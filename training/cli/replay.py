@@ -44,9 +44,9 @@ def run(options: argparse.Namespace) -> int:
             animation.save(path, options.step)
             match path.suffix.lower():
                 case ".png" | ".svg":
-                    contents = "a picture"
+                    contents = "one state"
                 case ".html":
-                    contents = "a player"
+                    contents = f"{steps} states"
                 case _:
                     contents = f"{len(animation.shown)} frames{some}"
             say(f"{path}  ({contents})")

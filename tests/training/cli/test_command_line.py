@@ -168,7 +168,7 @@ def test_an_episode_is_written_as_arrays_and_pages_and_drawn_again(trained, tmp_
     recording = warpdrive.Recording.load(arrays)
     assert recording.num_replicas == 2
     assert f"{arrays}  ({recording.num_steps} steps)" in printed
-    assert f"{page}  ({recording.num_steps + 1} frames)" in printed
+    assert f"{page}  ({recording.num_steps + 1} states)" in printed
     assert main(["replay", str(arrays), "-o", str(again), "--fps", "5"]) == 0
     assert again.read_bytes() == page.read_bytes()
     assert main(["replay", str(arrays), "--replicas", "1", "--width", "200"]) == 0
