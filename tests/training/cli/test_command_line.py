@@ -232,7 +232,7 @@ def test_version(capsys):
         (["evaluate", "nowhere"], ["nowhere"]),
         (["evaluate", "nowhere", "--episodes", "0"], ["--episodes", "'0'"]),
         (["replay", "nowhere"], ["nowhere"]),
-        (["replay", "nowhere", "-o", "tag.png"], ["tag.png", ".gif", ".html", ".npz"]),
+        (["replay", "nowhere", "-o", "tag.bmp"], ["tag.bmp", ".gif", ".html", ".npz"]),
         (["envs", "tag_gridwrld"], ["tag_gridwrld", "'tag_gridworld'"]),
         (["envs", "nowhere.py:Game"], ["nowhere.py"]),
     ],
