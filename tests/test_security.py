@@ -34,6 +34,7 @@ from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
 from warpdrive.training.distributed.objects import decoded, encoded
 from warpdrive.training.distributed.rendezvous import _check_peers, _listen
 from warpdrive.training.trainer import Trainer, make_env
+from warpdrive.training.watch.recorder import Recorder
 
 ANOTHER_USER = 65532
 """The number of a user who owns nothing: one that no account has will do."""
@@ -487,6 +488,11 @@ def test_a_policy_is_loaded_without_the_code_of_its_environment(run_folder: Path
     rewrite(manifest, lambda told: told["config"]["policy"]["all"].update(model={"type": "evil.py:Model"}))
     with pytest.raises(TrustError, match=r"policy\.all\.model\.type: found evil\.py:Model"):
         wd.load_policy(run_folder)
+
+
+def test_an_episode_of_a_strangers_run_is_not_recorded(run_folder: Path) -> None:
+    with pytest.raises(TrustError, match=r"env\.name: found .*my_game\.py"):
+        Recorder(run_folder, trust=False).next()
 
 
 def test_a_recording_of_a_stranger_brings_no_code(run_folder: Path, tmp_path: Path) -> None:

@@ -41,9 +41,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
     Raises:
         BlockingIOError: If another process holds it, and ``wait`` is False.
     """
-    if path.is_dir() and not _CAN_OPEN_FOLDERS:
-        path /= ".lock"
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o600)
+    handle = _opened(path, os.O_CREAT)
     try:
         _lock(handle, wait)
         yield
@@ -52,9 +50,9 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Return True if a process holds the lock of a file; False if there is no such file."""
+    """Return True if a process holds the lock of a file or folder; False if there is no such file or folder."""
     try:
-        handle = os.open(path, os.O_RDWR)
+        handle = _opened(path)
     except FileNotFoundError:
         return False
     try:
@@ -64,3 +62,9 @@ def is_locked(path: Path) -> bool:
         return True
     finally:
         os.close(handle)
+
+
+def _opened(path: Path, flags: int = 0) -> int:
+    if path.is_dir() and not _CAN_OPEN_FOLDERS:
+        path /= ".lock"
+    return os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | flags, 0o600)

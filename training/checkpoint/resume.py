@@ -9,6 +9,7 @@ process trains in it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,16 +38,8 @@ def checkpoint_of(learner: Learner, run: RunState) -> Checkpoint:
         own = {"simulation": learner.env.save_state()[: learner.share.count], **of_replicas}
         replicas = learner.process_group.gather(own) or {}
         episodes = learner.process_group.all_reduce_tensors(learner.episodes)
-    return Checkpoint(
-        config=learner.config.model_dump(mode="json"),
-        spaces={
-            tag: {
-                "observation": describe_space(learner.env.observation_spaces[tag]),
-                "action": describe_space(learner.env.action_spaces[tag]),
-            }
-            for tag in learner.policies
-        },
-        models={tag: policy.model.state_dict() for tag, policy in learner.policies.items()},
+    return replace(
+        models_of(learner),
         state={
             "updates": learner.updates,
             "env_steps": learner.env_steps,
@@ -61,6 +54,22 @@ def checkpoint_of(learner: Learner, run: RunState) -> Checkpoint:
             "opponents": {tag: opponent.state_dict() for tag, opponent in learner.opponents.items()},
             "simulation": replicas.get("simulation"),
         },
+    )
+
+
+def models_of(learner: Learner) -> Checkpoint:
+    """Return a checkpoint without the state of the trainer: configuration, spaces and models."""
+    return Checkpoint(
+        config=learner.config.model_dump(mode="json"),
+        spaces={
+            tag: {
+                "observation": describe_space(learner.env.observation_spaces[tag]),
+                "action": describe_space(learner.env.action_spaces[tag]),
+            }
+            for tag in learner.policies
+        },
+        models={tag: policy.model.state_dict() for tag, policy in learner.policies.items()},
+        state={},
     )
 
 

@@ -9,20 +9,26 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, nearest, one_line
-from warpdrive.file_lock import locked
-from warpdrive.training.config.load import RunConfig
-from warpdrive.training.reports import TrainingSummary
+from warpdrive.file_lock import is_locked, locked
 from warpdrive.training.runtime.atomic_write import check_no_link, write_atomically
+
+if TYPE_CHECKING:  # import PyTorch, which readers of run folders do not need
+    from warpdrive.training.config.load import RunConfig
+    from warpdrive.training.reports import TrainingSummary
 
 _LONGEST_PATH = 4096
 """Maximum path length in characters, that of Linux."""
 
 
 class RunFolder:
-    """Paths of a run's outputs: ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``summary.json``."""
+    """Paths of a run's outputs: ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``summary.json``.
+
+    A run in progress may have ``present_policy/`` as well, see ``checkpoint/present.py``.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,6 +36,7 @@ class RunFolder:
         self.metrics = path / "metrics.csv"
         self.checkpoints = path / "checkpoints"
         self.summary = path / "summary.json"
+        self.present_policy = path / "present_policy"
 
     @classmethod
     def create(cls, config: RunConfig) -> RunFolder:
@@ -62,6 +69,14 @@ class RunFolder:
             except BlockingIOError:
                 raise CheckpointError(f"{self.path}: another process is training in this run") from None
             yield
+
+    @property
+    def is_in_progress(self) -> bool:
+        """True if a process trains in the run."""
+        try:
+            return is_locked(self.path)
+        except OSError:  # of a file system without locks, or a folder that is gone
+            return self.config.is_file() and not self.summary.exists()
 
     def write_summary(self, summary: TrainingSummary) -> None:
         """Write ``summary.json`` atomically."""

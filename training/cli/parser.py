@@ -29,12 +29,12 @@ from warpdrive.terminal import plain, set_quiet
 from warpdrive.training.cli.completion import COMPLETE, SHELLS, complete
 
 COMMANDS = (
-    *("train", "autoscale", "sweep", "evaluate", "plot", "report", "replay", "export", "check", "envs", "init"),
-    *("schema", "completion", "convert", "doctor"),
+    *("train", "autoscale", "sweep", "evaluate", "plot", "report", "watch", "replay", "export", "check"),
+    *("envs", "init", "schema", "completion", "convert", "doctor"),
 )
 TAKE_OVERRIDES = ("train", "autoscale", "sweep", "check")
-MAY_NAME_CODE = ("train", "autoscale", "sweep", "evaluate", "replay", "export", "check")
-HAVE_LEVELS = ("train", "autoscale", "sweep", "evaluate", "plot", "report", "replay", "export", "check", "init")
+MAY_NAME_CODE = ("train", "autoscale", "sweep", "evaluate", "watch", "replay", "export", "check")
+HAVE_LEVELS = (*MAY_NAME_CODE, "plot", "report", "init")
 _CPU_ALLOCATOR = "DefaultCPUAllocator"
 UNEXPECTED, MISTAKE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
@@ -66,6 +66,7 @@ examples:
   warpdrive train --resume runs/tag_gridworld trainer.total_steps=2e7
   warpdrive train tag_gridworld -n 4                                  four GPUs, one process per GPU
   warpdrive train tag_gridworld --num_processes 2                     two processes on the CPU
+  warpdrive train tag_gridworld --watch                               with a page that shows curves and episodes
 
 Every key of the run configuration can be overridden. The config.yaml of a run folder lists all keys with their values
 and can be passed to 'warpdrive train' again. Ctrl-C stops training gracefully and saves a checkpoint."""
@@ -143,6 +144,19 @@ One HTML file that loads nothing: learning curves, the evaluation, distributions
 throughput and memory, the configuration with its differences from the defaults and between the runs, versions and
 hardware, and the animation. Runs that differ only in trainer.seed are averaged into one line, with a band from their
 minimum to their maximum. 'warpdrive train' writes the report of its run at the end."""
+
+WATCH_EPILOG = """\
+examples:
+  warpdrive watch runs/cartpole              the latest run, in training or ended
+  warpdrive train cartpole --watch           the same from the start of a training
+  ssh -L 8300:127.0.0.1:8300 me@gpu-server   on your machine, to reach the page of another one
+
+Prints the address of a page with the state of the run, its learning curves, and the latest episode of its newest
+policy. It can be reached from this machine only, and only with the token in the address.
+
+While the page is open in a visible tab, the training writes its present policy every few seconds, and another process
+records episodes of it on the CPU, in one thread at the lowest priority. Otherwise nothing is written or recorded.
+'warpdrive train --watch' ends the page with the training; 'warpdrive watch' serves it until Ctrl-C."""
 
 REPLAY_EPILOG = """\
 examples:
@@ -382,6 +396,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_evaluate(commands)
     _add_plot(commands)
     _add_report(commands)
+    _add_watch(commands)
     _add_replay(commands)
     _add_export(commands)
     _add_check(commands)
@@ -425,6 +440,10 @@ def _add_train(commands: _Commands) -> None:
     parser.add_argument("--resume", metavar="<run>", help="resume a run from its latest checkpoint, in its own folder")
     parser.add_argument("--no-replay", action="store_true", help="skip writing replay.gif")
     parser.add_argument("--no-report", action="store_true", help="skip writing report.html")
+    parser.add_argument(
+        "--watch", action="store_true", help="serve a page with curves and episodes (see `warpdrive watch --help`)"
+    )
+    _add_port(parser, "--watch-port")
     several = parser.add_argument_group(
         "distributed training, with trainer.num_envs divided among processes (docs/scaling.md)"
     )
@@ -575,6 +594,16 @@ def _add_report(commands: _Commands) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="HTML file (default: report.html; for a single run, in its folder)"
     )
+
+
+def _add_watch(commands: _Commands) -> None:
+    parser = _add(commands, "watch", "serve a page with the curves and the latest episode of a run", WATCH_EPILOG)
+    parser.add_argument("run", metavar="<run>", help="run folder, or runs/<name> for the latest run")
+    _add_port(parser, "--port")
+
+
+def _add_port(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument(name, type=_port, metavar="N", help="port of the page (default: the first free one from 8300)")
 
 
 def _add_replay(commands: _Commands) -> None:
@@ -737,6 +766,10 @@ def _count(text: str) -> int:
 
 def _width(text: str) -> int:
     return _whole_number(text, at_least=1, at_most=10_000)
+
+
+def _port(text: str) -> int:
+    return _whole_number(text, at_least=1, at_most=65535)
 
 
 def _seed(text: str) -> int:

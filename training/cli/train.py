@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from signal import Signals
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -41,9 +42,12 @@ from warpdrive.training.runtime.atomic_write import write_atomically
 from warpdrive.training.runtime.interrupts import exit_code_of, name_of
 from warpdrive.training.trainer import Trainer, make_env
 
+if TYPE_CHECKING:
+    from warpdrive.training.watch.beside import WatchedTraining
+
 _MAX_EPISODES_SHOWN = 3
 _MAX_FRAMES = 300  # default animation
-_FLAGS = ("--no-replay", "--no-report", "--trust", "--debug", "--quiet", "--verbose")
+_FLAGS = ("--no-replay", "--no-report", "--watch", "--trust", "--debug", "--quiet", "--verbose")
 """Options that every process of a run gets."""
 
 
@@ -56,6 +60,21 @@ def run(options: argparse.Namespace) -> int:
     if options.num_gpus or options.num_processes:
         return _in_processes(options, config)
     process_group = join(config.trainer.process_timeout) if config else join()
+    if not (options.watch and process_group.is_leader):
+        return _train(options, config, process_group, console, [])
+    from warpdrive.training.watch.beside import WatchedTraining
+
+    with WatchedTraining(options.watch_port, options.trust) as watched:
+        return _train(options, config, process_group, console, [watched])
+
+
+def _train(
+    options: argparse.Namespace,
+    config: RunConfig | None,
+    process_group: ProcessGroup,
+    console: Console,
+    watched: Sequence[WatchedTraining],
+) -> int:
     resumed: str | None = options.resume or process_group.load_text(RUN)
     if config is not None and options.auto_scale:
         config = find_size(config, options, console, then_train=True).config
@@ -84,8 +103,12 @@ def run(options: argparse.Namespace) -> int:
     if not process_group.is_leader:
         trainer.train()
         return 0
+    for server in watched:
+        address, tunnel = server.directions()
+        say(address)
+        note(tunnel)
     with TrainingProgress(trainer.config.name, console) as progress:
-        summary = trainer.train(callbacks=[progress])
+        summary = trainer.train(callbacks=[progress, *watched])
     if summary.status == "interrupted":
         _print_interrupted(console, summary)
         return exit_code_of(Signals[summary.stopped_by])
@@ -121,6 +144,11 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
     elif options.resume:
         source += options.overrides
     flags = [flag for flag in _FLAGS if getattr(options, flag[2:].replace("-", "_"))]
+    if options.watch:
+        from warpdrive.training.watch.beside import keep_token
+
+        keep_token()
+        flags += ["--watch-port", str(options.watch_port)] if options.watch_port else []
     if config is not None:
         length, envs = config.trainer.rollout_length, config.trainer.num_envs
         apart = config.trainer.dedicated_learner

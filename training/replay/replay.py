@@ -170,7 +170,7 @@ def record_episodes(
                 seed=first + number,
                 random=random,
                 deterministic=deterministic,
-                observations=_are_small(source.env),
+                observations=are_small(source.env),
             )
             for number in range(episodes)
         ]
@@ -179,7 +179,7 @@ def record_episodes(
     if isinstance(source, Recording):
         return [source if replicas is None else _some_of(source, replicas)]
     chosen = replicas if isinstance(replicas, Sequence) else range(1 if replicas is None else replicas)
-    return [source.record(chosen, observations=_are_small(source))]
+    return [source.record(chosen, observations=are_small(source))]
 
 
 def check_render(env: Environment) -> None:
@@ -231,7 +231,7 @@ def draw_recordings(
     return Animation(films, fps, title=env.name, width=width, max_frames=max_frames, theme=theme, console=console)
 
 
-def _are_small(env: EnvWrapper) -> bool:
+def are_small(env: EnvWrapper) -> bool:
     """Return True if the observations of a replica are small enough to be recorded for ``render``."""
     arrays = observation_arrays(env.env)
     return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays) <= SMALL

@@ -28,6 +28,9 @@ class Callback:
     ``trainer.save`` saves the state of all.
     """
 
+    def on_start(self, trainer: Trainer, run_folder: Path) -> None:
+        """Called when the folder of the run exists, before the first rollout."""
+
     def on_rollout_start(self, trainer: Trainer) -> None:
         """Called before a rollout: the place to load stored states into replicas, on any schedule.
 

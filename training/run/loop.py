@@ -11,6 +11,7 @@ from torch import Tensor
 
 from warpdrive.training.checkpoint.best import BestCheckpoint
 from warpdrive.training.checkpoint.checkpoint import Keep, latest_of, remove_incomplete, save_in_run
+from warpdrive.training.checkpoint.present import PresentPolicy
 from warpdrive.training.checkpoint.resume import checkpoint_of
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.yaml import read_yaml
@@ -75,6 +76,7 @@ def run_training(
             if going_on:  # and nothing stands in the way
                 folder.summary.unlink(missing_ok=True)  # a run in progress has no summary
                 config.save(folder.config)
+            callbacks.notify("on_start", folder.path)
             return _TrainingRun(learner, evaluations, state, folder, metrics, callbacks).run()
 
 
@@ -113,6 +115,7 @@ class _TrainingRun:
         self.log = RunLog(learner, state.returns, metrics, partial(callbacks.notify, "on_update"))
         self.evaluation = PeriodicEvaluation(evaluations, partial(callbacks.notify, "on_evaluation_progress"))
         self.best = BestCheckpoint(folder.checkpoints, learner.config, state.best)
+        self.present = PresentPolicy(folder, learner)
         self.began = time.perf_counter()
         last = folder.checkpoints / f"step_{learner.env_steps}"
         self.log.saved = last if last.is_dir() else None
@@ -133,6 +136,7 @@ class _TrainingRun:
             raise
         finally:
             self.evaluation.close()
+            self.present.remove()
         if self.callbacks.error is not None:
             raised = self.callbacks.error
             self._summarise("failed", f"{self.callbacks.raised_by} raised {type(raised).__name__}: {raised}")
@@ -157,6 +161,9 @@ class _TrainingRun:
                 self._evaluate(losses)
             elif save or learner.updates % saving.log_every == 0:
                 self.log.end_interval(losses)
+            if self.present.is_wanted:
+                self.log.check(losses)
+                self.present.write()
             if learner.ahead:  # with a rollout that the next update learns from: nothing shall be lost
                 continue
             if save or self.stop.requested:
