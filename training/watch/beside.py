@@ -9,7 +9,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warpdrive.errors import ConfigError
 from warpdrive.importing import module_command
@@ -50,7 +50,7 @@ class WatchedTraining(Callback):
         """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        answer = json.loads(line) if line else {"error": "its process did not start"}
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "its process did not start"}
         if "error" in answer:
             raise ConfigError(f"--watch: {answer['error']}")
         address, tunnel = answer["directions"]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from warpdrive.recording.recording import Recording
     from warpdrive.training.config.schema import RunConfig
 
-MAX_STEPS, MAX_FRAMES = 2000, 300
+MAX_STEPS = 2000
+"""Longer episodes are shown up to this step."""
 ENVIRONMENT = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
     "CUDA_VISIBLE_DEVICES": "",  # a context takes hundreds of MB of the GPU that trains
@@ -75,13 +76,13 @@ class Recorder:
         env = self._environment(self._config(checkpoint)).env
         check_render(env)
         recording = self.record(checkpoint)
-        animation = draw_recordings(env, [recording], max_frames=MAX_FRAMES)
+        animation = draw_recordings(env, [recording], max_frames=MAX_STEPS + 1)
         self._last, last = checkpoint.name, recording.num_steps
         episode = {
             "env_steps": int(checkpoint.name.removeprefix("step_")),
             "length": last,
             "returns": {tag: float(values[last, 0]) for tag, values in recording.returns.items()},
-            "seconds": len(animation.frames) / animation.frames_per_second + animation.seconds_at_an_end,
+            "seconds": len(animation.shown) / animation.frames_per_second + animation.seconds_at_an_end,
         }
         return {"episode": episode, "page": animation.html()}
 
