@@ -19,6 +19,7 @@ from bad_inputs.verdict import verdict
 from warpdrive.training.cli.parser import main
 
 _ONE_OF = {
+    "conversions": 4,
     "environments": 12,
     "files": 2,
     "observations": 4,

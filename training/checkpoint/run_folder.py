@@ -25,7 +25,7 @@ _LONGEST_PATH = 4096
 
 
 class RunFolder:
-    """Paths of a run's outputs: ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``summary.json``.
+    """Paths of a run's outputs: ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``summary.json``, ``machine.json``.
 
     A run in progress may have ``present_policy/`` as well, see ``checkpoint/present.py``.
     """
@@ -36,6 +36,7 @@ class RunFolder:
         self.metrics = path / "metrics.csv"
         self.checkpoints = path / "checkpoints"
         self.summary = path / "summary.json"
+        self.machine = path / "machine.json"
         self.present_policy = path / "present_policy"
 
     @classmethod

@@ -143,7 +143,8 @@ examples:
 One HTML file that loads nothing: learning curves, the evaluation, distributions of returns and lengths, losses,
 throughput and memory, the configuration with its differences from the defaults and between the runs, versions and
 hardware, and the animation. Runs that differ only in trainer.seed are averaged into one line, with a band from their
-minimum to their maximum. 'warpdrive train' writes the report of its run at the end."""
+minimum to their maximum. 'warpdrive train' writes the report of its run at the end; this command works for runs that
+are running, failed or were interrupted as well."""
 
 WATCH_EPILOG = """\
 examples:

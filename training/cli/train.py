@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING
@@ -111,6 +112,9 @@ def _train(
         summary = trainer.train(callbacks=[progress, *watched])
     if summary.status == "interrupted":
         _print_interrupted(console, summary)
+        if not options.no_report:
+            with suppress(KeyboardInterrupt):  # another one, which shall not be waited for
+                _write_report(console, summary.run_folder)
         return exit_code_of(Signals[summary.stopped_by])
     console.print(
         f"trained for {short(summary.env_steps)} environment steps "
@@ -120,7 +124,7 @@ def _train(
     try:
         _show_results(console, trainer, summary.run_folder, animated=not options.no_replay)
         if not options.no_report:
-            _write_report(console, trainer, summary.run_folder)
+            _write_report(console, summary.run_folder)
     except KeyboardInterrupt:
         console.print("\nstopped by Ctrl-C; the run is saved:", highlight=False)
         _print_run_folder(console, trainer, summary.run_folder)
@@ -202,13 +206,11 @@ def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
         console.print(f"replay.gif was written, but not logged: {error}", style="yellow")
 
 
-def _write_report(console: Console, trainer: Trainer, run_folder: Path) -> None:
+def _write_report(console: Console, run_folder: Path) -> None:
     """Write ``report.html``; a failure is a warning."""
     try:
-        from warpdrive.training.report.machine import write_machine
         from warpdrive.training.report.write import write_report
 
-        write_machine(trainer, run_folder)
         write_report([run_folder])
     except Exception as error:
         console.print(f"no report.html: {error}", style="yellow")

@@ -12,6 +12,7 @@ from warpdrive import registry
 from warpdrive.environment import Environment
 from warpdrive.errors import ConfigError, WarpDriveError, nearest, shown
 from warpdrive.interop.warpdrive2.defaults import DEFAULTS
+from warpdrive.training.config.values import is_number
 
 _ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "tag_gridworld_with_reset_pool": ("tag_gridworld", {"random_starts": True}),
@@ -112,9 +113,9 @@ class _Conversion:
 
     @staticmethod
     def _number(key: str, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ConfigError(f"{key}: found {shown(value)}, expected a number")
-        return value
+        if not is_number(value):
+            raise ConfigError(f"{key}: found {shown(value)}, expected a finite number")
+        return float(value)
 
     def result(self) -> dict[str, Any]:
         trainer, policies = self._trainer(), self._policies()

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from warpdrive.training.plots.figure import Line, draw_panel, looks_of, panels_of, unit_of
-from warpdrive.training.plots.learning_curves import Curve, Group, LoggedRun
-from warpdrive.training.report.svg import Plots
+from warpdrive.training.plots.learning_curves import Curve, Group, LoggedRun, Numbers
+from warpdrive.training.report.svg import Plots, Values
 
 _POINTS, _BINS = 250, 24
 
@@ -57,7 +58,11 @@ def metric_charts(
     charts = []
     for title, lines in (panels_of(runs, groups, drawable) if drawable else {}).items():
         thinned = [replace(line, curve=_thinned(line.curve)) for line in lines]
-        svg = plots.svg(partial(_draw_curves, title, thinned, looks), "environment steps", escape(title))
+        at = np.unique(np.concatenate([line.curve.env_steps for line in thinned]))
+        at = at[np.unique(np.linspace(0, len(at) - 1, _POINTS).astype(int))]
+        steps = [f"step {round(env_steps):,}" for env_steps in at]
+        values = [_values_at(at, line, looks[line.label][0]) for line in thinned]
+        svg = plots.svg(partial(_draw_curves, title, thinned, looks), "environment steps", title, at, steps, values)
         drawn = {line.label: looks[line.label] for line in lines if line.label}
         charts.append(Chart(title, unit_of(title), svg, drawn))
     return charts
@@ -72,27 +77,49 @@ def distribution_chart(plots: Plots, title: str, unit: str, values: Mapping[str,
         unit: label of the x axis.
         values: values by label; not all empty.
     """
-    values = {label: numbers for label, numbers in values.items() if numbers}
-    looks = looks_of(list(values))
-    svg = plots.svg(partial(_draw_histograms, values, looks), unit_of(unit) or unit, escape(title))
-    return Chart(title, "share of episodes", svg, {label: looks[label] for label in values})
+    found = {label: np.asarray(numbers, np.float64) for label, numbers in values.items() if numbers}
+    edges, names = _bins_of(np.concatenate(list(found.values())))
+    shares = {label: np.histogram(numbers, edges)[0] / len(numbers) for label, numbers in found.items()}
+    looks = looks_of(list(shares))
+    lines = [Values(label if len(shares) > 1 else "", looks[label][0], share) for label, share in shares.items()]
+    draw = partial(_draw_histograms, edges, shares, looks)
+    svg = plots.svg(draw, unit_of(unit) or unit, title, (edges[1:] + edges[:-1]) / 2, names, lines)
+    return Chart(title, "share of episodes", svg, {label: looks[label] for label in shares})
 
 
 def _draw_curves(title: str, lines: Sequence[Line], looks: dict[str, tuple[str, str]], axes: Axes) -> None:
     draw_panel(axes, title, lines, looks)
-    axes.set_xlim(0, 1.02 * max(line.curve.env_steps[-1] for line in lines))
+    axes.set_xlim(0, 1.02 * max(1.0, *(line.curve.env_steps[-1] for line in lines)))
 
 
-def _draw_histograms(values: Mapping[str, Sequence[float]], looks: dict[str, tuple[str, str]], axes: Axes) -> None:
-    joined = np.concatenate([np.asarray(numbers) for numbers in values.values()])
-    edges = np.histogram_bin_edges(joined, _BINS)
-    if np.all(joined == np.round(joined)) and np.ptp(joined) < _BINS and abs(joined[0]) < 1e9:  # a bin for each integer
-        edges = np.arange(joined.min() - 0.5, joined.max() + 1)
-    for label, numbers in values.items():
+def _values_at(env_steps: Numbers, line: Line, colour: str) -> Values:
+    """Return the values of a line as it is drawn: interpolated, and none before its first and after its last point."""
+    curve = line.curve
+    absent = (env_steps < curve.env_steps[0]) | (env_steps > curve.env_steps[-1])
+    mean, *ends = (
+        np.ma.masked_where(absent, np.interp(env_steps, curve.env_steps, values))
+        for values in (curve.mean, curve.low, curve.high)
+    )
+    return Values(line.label, colour, mean, *(ends if line.runs > 1 else ()))
+
+
+def _bins_of(values: Numbers) -> tuple[Numbers, list[str]]:
+    """Return the edges of the bins of a histogram, and the text of each bin; few integers have a bin each."""
+    if np.all(values == np.round(values)) and np.ptp(values) < _BINS and abs(values[0]) < 1e9:
+        integers = np.arange(values.min(), values.max() + 1)
+        return np.append(integers, integers[-1] + 1) - 0.5, [f"{integer:.0f}" for integer in integers]
+    edges = np.histogram_bin_edges(values, _BINS)
+    return edges, [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+
+
+def _draw_histograms(
+    edges: Numbers, shares: Mapping[str, Numbers], looks: Mapping[str, tuple[str, str]], axes: Axes
+) -> None:
+    for label, share in shares.items():
         colour, style = looks[label]
-        share = np.histogram(numbers, edges)[0] / len(numbers)
         axes.stairs(share, edges, color=colour, linestyle=style, linewidth=1.6)
         axes.stairs(share, edges, color=colour, fill=True, alpha=0.15)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=edges[0] % 1 == 0.5))  # bins of integers
     axes.set_ylim(bottom=0)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.config.values import is_number
 from warpdrive.training.config.yaml import flat, read_yaml
 from warpdrive.training.plots.learning_curves import LoggedRun, read_runs
-
-MACHINE = "machine.json"
-"""File with the versions and the hardware of a run."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,8 @@ class Contents:
         settings: complete configuration by dotted keys.
         nested: complete configuration.
         summary: ``summary.json``.
-        evaluations: ``evaluation.json``.
+        in_progress: True if a process trains in the run.
+        evaluations: ``evaluation.json``, which is written when a run has finished.
         episodes: columns of ``evaluation_episodes.csv`` by name.
         machine: ``machine.json``.
     """
@@ -36,6 +35,7 @@ class Contents:
     settings: Mapping[str, Any]
     nested: Mapping[str, Any]
     summary: Mapping[str, Any]
+    in_progress: bool
     evaluations: Sequence[Mapping[str, Any]]
     episodes: Mapping[str, Sequence[float]]
     machine: Mapping[str, Any]
@@ -44,6 +44,32 @@ class Contents:
     def label(self) -> str:
         """Name and folder of the run."""
         return f"{self.logged.name}/{self.logged.folder.resolve().name}"
+
+    @property
+    def state(self) -> str:
+        """Status of the run, and the cause if it did not finish."""
+        if self.in_progress:
+            return "running"
+        status = self.summary.get("status")
+        if status is None:
+            return "stopped without a summary: its process was killed, or runs on another machine"
+        cause = self.summary.get("message") or self.summary.get("stopped_by")
+        return f"{status}: {cause}" if cause else str(status)
+
+    @property
+    def env_steps(self) -> float:
+        """Number of environment steps so far, according to the summary or the last row of the metrics."""
+        told: Any = self.summary.get("env_steps")
+        logged = max(float(rows[0, -1]) for rows in self.logged.metrics.values())
+        return max(logged, float(told)) if is_number(told) else logged
+
+    def last_return(self, tag: str) -> object:
+        """Return the last return of a policy in training, or None."""
+        returns = self.summary.get("returns")
+        if isinstance(returns, Mapping) and returns.get(tag) is not None:
+            return returns[tag]
+        rows = self.logged.metrics.get(f"charts/episodic_return/{tag}")
+        return None if rows is None else float(rows[1, -1])
 
     @property
     def replay(self) -> Path | None:
@@ -70,15 +96,19 @@ def _read(logged: LoggedRun) -> Contents:
     folder = RunFolder(logged.folder)
     nested = read_yaml(folder.config)
     summary, evaluations, machine = (
-        _json(path) for path in (folder.summary, folder.path / "evaluation.json", folder.path / MACHINE)
+        _json(path) for path in (folder.summary, folder.path / "evaluation.json", folder.machine)
     )
+    summary = summary if isinstance(summary, dict) else {}
+    # a run that was resumed and has not finished since has an evaluation of a time before
+    finished = not folder.is_in_progress and summary.get("status") not in (None, "interrupted", "failed")
     return Contents(
         logged,
         flat(nested),
         nested,
-        summary if isinstance(summary, dict) else {},
-        [line for line in evaluations if isinstance(line, dict)] if isinstance(evaluations, list) else [],
-        _columns(folder.path / "evaluation_episodes.csv"),
+        summary,
+        folder.is_in_progress,
+        [line for line in evaluations if isinstance(line, dict)] if finished and isinstance(evaluations, list) else [],
+        _columns(folder.path / "evaluation_episodes.csv") if finished else {},
         flat(machine) if isinstance(machine, dict) else {},
     )
 

@@ -1,4 +1,4 @@
-"""Page of a report: one HTML file that loads nothing and runs no scripts.
+"""Page of a report: one HTML file that loads nothing, and runs one script, which shows the values of charts.
 
 Everything that comes from a run folder is escaped: it may be that of a stranger.
 """
@@ -6,8 +6,10 @@ Everything that comes from a run folder is escaped: it may be that of a stranger
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
@@ -37,6 +39,7 @@ _CURVES = {
     "Schedules and episodes": ("charts/", "eval/episodic_", "eval/terminated_fraction"),
 }
 """Sections of metrics, with the beginnings of their names; a metric is shown once."""
+_MEANS = "Lines are means over runs that differ only in the seed; bands reach from the minimum to the maximum."
 
 Cell = str | tuple[str, str]
 """Text of a cell, possibly with its class; not yet escaped."""
@@ -69,8 +72,11 @@ def report_page(runs: Sequence[Contents], beside: Path) -> str:
     ordered = sorted(sections, key=lambda name: order.index(name) if name in order else len(order))
     body = [f"<section>\n<h2>{escape(name)}</h2>\n{sections[name]}\n</section>" for name in ordered if sections[name]]
     written = f"{datetime.now():%Y-%m-%d %H:%M}, WarpDrive {__version__}"
-    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=escape(title), subtitle=escape(written), body="\n".join(body)
+    template = _TEMPLATE.read_text(encoding="utf-8")
+    _, script, _ = re.split("</?script>", template)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")  # no other script runs
+    return Template(template).substitute(
+        title=escape(title), subtitle=escape(written), body="\n".join(body), script_hash=allowed
     )
 
 
@@ -79,19 +85,15 @@ def _runs(runs: Sequence[Contents]) -> str:
     head = ["run", "status", "seed", "environment steps", "updates", "duration", *(f"last return of {t}" for t in tags)]
     rows: list[list[Cell]] = []
     for run in runs:
-        found = run.summary
-        returns = found.get("returns")
-        seconds = found.get("seconds")
-        status = " ".join(str(found[key]) for key in ("status", "message") if found.get(key))
         rows.append(
             [
                 run.label,
-                status or "no summary",
+                run.state,
                 _number(run.settings.get("trainer.seed")),
-                _number(found.get("env_steps"), short),
-                _number(found.get("updates")),
-                _number(seconds, clock),
-                *(_number(returns.get(tag) if isinstance(returns, Mapping) else None) for tag in tags),
+                _number(run.env_steps, short),
+                _number(run.summary.get("updates")),
+                _number(run.summary.get("seconds"), clock),
+                *(_number(run.last_return(tag)) for tag in tags),
             ]
         )
     return _table(head, rows)
@@ -103,6 +105,8 @@ def _curves(plots: Plots, runs: Sequence[Contents], groups: Sequence[Group]) -> 
     for section, prefixes in _CURVES.items():
         charts = metric_charts(plots, [run.logged for run in runs], groups, prefixes)
         sections[section] = _charts(chart for chart in charts if chart.title not in shown)
+        if not shown and charts and any(len(group.runs) > 1 for group in groups):
+            sections[section] += f'\n<p class="quiet">{_MEANS}</p>'
         shown |= {chart.title for chart in charts}
     return sections
 
@@ -193,7 +197,7 @@ def _configuration(runs: Sequence[Contents]) -> str:
 def _machines(runs: Sequence[Contents]) -> str:
     keys = dict.fromkeys(key for run in runs for key, value in run.machine.items() if value is not None)
     if not keys:
-        return '<p class="quiet">Not recorded: machine.json is written by <code>warpdrive train</code>.</p>'
+        return '<p class="quiet">Not recorded: the run has no machine.json.</p>'
     same = all(run.machine == runs[0].machine for run in runs)
     shown = runs[:1] if same else runs
     head = ["", *([""] if same else [run.label for run in shown])]
@@ -221,7 +225,7 @@ def _replays(runs: Sequence[Contents], groups: Sequence[Group], beside: Path) ->
 def _charts(charts: Iterable[Chart]) -> str:
     shown = [
         f'<figure class="chart"><h3>{escape(chart.title)} <small>{escape(chart.unit)}</small></h3>'
-        f"{_legend(chart.legend)}{chart.svg}</figure>"
+        f'{_legend(chart.legend)}<div class="plot">{chart.svg}</div></figure>'
         for chart in charts
     ]
     return '<div class="charts">\n' + "\n".join(shown) + "\n</div>" if shown else ""

@@ -21,6 +21,7 @@ from warpdrive.training.progress.work import no_progress
 from warpdrive.training.reports import TrainingSummary
 from warpdrive.training.run.callbacks import Callbacks
 from warpdrive.training.run.log import RunLog
+from warpdrive.training.run.machine import write_machine
 from warpdrive.training.run.metrics import MetricsLog
 from warpdrive.training.run.periodic_evaluation import PeriodicEvaluation
 from warpdrive.training.run.sinks.configured import check_sinks, sinks_of
@@ -76,6 +77,7 @@ def run_training(
             if going_on:  # and nothing stands in the way
                 folder.summary.unlink(missing_ok=True)  # a run in progress has no summary
                 config.save(folder.config)
+            write_machine(learner, folder)
             callbacks.notify("on_start", folder.path)
             return _TrainingRun(learner, evaluations, state, folder, metrics, callbacks).run()
 

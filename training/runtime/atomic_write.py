@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError
 
 _NO_ROOM = {
@@ -21,7 +22,11 @@ def write_atomically(path: Path, text: str) -> None:
     """Write a small text file atomically: to a temporary file that is renamed.
 
     An ``OSError`` names the file.
+
+    Raises:
+        DefinitionError: the name has a NUL character.
     """
+    check_path(path=path)
     beside = path.with_name(path.name + ".part")
     with writing(path):
         try:

@@ -346,9 +346,39 @@ def documents(folder: Path) -> Iterator[Case]:
     yield command("YAML: a dot", "train", ".")
     yield command("YAML: not UTF-8", "train", os.fsdecode(b"\xff\xfe.yaml"))
     yield command("YAML: escapes in its name", "train", "\x1b[31mred.yaml")
-    for word in ("autoscale", "sweep", "check"):
+    for name in ("folder", "fifo", "dangling", "loop"):
+        yield command(f"convert: {name}", "convert", str(folder / f"{name}.yaml"), expected=f"{name}.yaml")
+    for word in ("autoscale", "sweep", "check", "convert"):
         for name in ("empty", "a_list", "5000_digits", "deep_lists", "billion_laughs", "binary"):
             yield command(f"{word}: {name}", word, str(folder / f"{name}.yaml"))
+
+
+def conversions(folder: Path) -> Iterator[Case]:
+    """Run configurations of WarpDrive 2 with something wrong in them, and files that cannot be written."""
+    sound = "name: tag_gridworld\nenv: {}\ntrainer: {num_episodes: 10}\npolicy: {tagger: {algorithm: A2C}}\n"
+    for text in (
+        sound.replace("env: {}", "env: 5"),
+        sound.replace("{num_episodes: 10}", "[num_episodes]"),
+        sound.replace("{num_episodes: 10}", "{num_episodes: many}"),
+        sound.replace("{num_episodes: 10}", "{num_episodes: 10, num_envs: .nan}"),
+        sound.replace("{num_episodes: 10}", "{num_episodes: 10, train_batch_size: [1]}"),
+        sound.replace("{tagger: {algorithm: A2C}}", "{tagger: 5}"),
+        sound.replace("{tagger: {algorithm: A2C}}", "[A2C]"),
+        f"{sound}saving: 5\n",
+        f"{sound}sampler: {{params: 5}}\n",
+    ):
+        path = folder / "of_warpdrive2.yaml"
+        path.write_text(text)
+        yield command(f"convert {text!r}", "convert", str(path), keeps=folder)
+    (folder / "sound.yaml").write_text(sound)
+    for output in ("no/such/x", "/proc/x", "a\0b", "x" * 5000, str(folder)):
+        yield command(f"convert -o {output[:20]!r}", "convert", str(folder / "sound.yaml"), "-o", output)
+        yield command(f"schema -o {output[:20]!r}", "schema", "-o", output)
+    (folder / "broken.py").write_text("x = (\n")
+    for name in ("no_such", "no_such.py:X", "broken.py:X", "sound.yaml", "a\0b.py:X", "os:path", ":", "\x1b[31m.py:X"):
+        yield command(f"schema {name!r}", "schema", name)
+    for shell in ("tcsh", "", "\x1b[31m", "bash zsh"):
+        yield command(f"completion {shell!r}", "completion", shell)
 
 
 def overrides() -> Iterator[Case]:

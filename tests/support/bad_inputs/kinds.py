@@ -14,6 +14,7 @@ KINDS: dict[str, Callable[[Path], Iterator[Case]]] = {
     "keys": lambda folder: configurations.values_of_keys(),
     "parameters": lambda folder: configurations.parameters_of_environments(),
     "documents": configurations.documents,
+    "conversions": configurations.conversions,
     "overrides": lambda folder: configurations.overrides(),
     "environments": environments.environments,
     "files": environments.files,

@@ -317,6 +317,7 @@ def run_folders(folder: Path) -> Iterator[Case]:
             "replay": ["replay", str(case), "-o", str(folder / "x.gif")],
             "export": ["export", str(case), "-o", str(folder / "x.pt2")],
             "plot": ["plot", str(case), "-o", str(folder / "x.png")],
+            "report": ["report", str(case), "-o", str(folder / "x.html")],
             "resume": ["train", "--resume", str(case), "--no-replay"],
             "resume a sweep": ["sweep", "--resume", str(case)],
         }
@@ -325,7 +326,7 @@ def run_folders(folder: Path) -> Iterator[Case]:
                 f"{name}: {word}", *given[word], keeps=case if folder in case.parents and os.path.isdir(case) else None
             )
 
-    every = ("evaluate", "best", "replay", "export", "plot", "resume", "resume a sweep")
+    every = ("evaluate", "best", "replay", "export", "plot", "report", "resume", "resume a sweep")
     (folder / "nothing").mkdir()
     (folder / "a_file").write_text("x")
     (folder / "dangling").symlink_to("nowhere")
@@ -362,7 +363,7 @@ def run_folders(folder: Path) -> Iterator[Case]:
         b"!!python/object:os.x {}",
     ):
         case = with_(lambda path, text=text: (path / "config.yaml").write_bytes(text), f"config {text[:8]!r}")
-        yield from words(f"config.yaml: {text[:20]!r}", case, "plot")
+        yield from words(f"config.yaml: {text[:20]!r}", case, "plot", "report")
         shutil.rmtree(case / "checkpoints")
         yield from words(f"config.yaml: {text[:20]!r}, no checkpoint", case, "resume", "evaluate")
     for text in (
@@ -386,21 +387,26 @@ def run_folders(folder: Path) -> Iterator[Case]:
         case = with_(
             lambda path, text=text: (path / "metrics.csv").write_bytes(text), f"metrics {text[:12]!r} {len(text)}"
         )
-        yield from words(f"metrics.csv: {text[:20]!r}", case, "plot")
+        yield from words(f"metrics.csv: {text[:20]!r}", case, "plot", "report")
     yield from words(
         "metrics.csv is a folder",
         with_(lambda path: ((path / "metrics.csv").unlink(), (path / "metrics.csv").mkdir()), "metrics folder"),
         "plot",
+        "report",
         "resume",
     )
     yield from words(
         "metrics.csv is a FIFO",
         with_(lambda path: ((path / "metrics.csv").unlink(), os.mkfifo(path / "metrics.csv")), "metrics fifo"),
         "plot",
+        "report",
         "resume",
     )
     yield from words(
-        "metrics.csv is missing", with_(lambda path: (path / "metrics.csv").unlink(), "metrics missing"), "plot"
+        "metrics.csv is missing",
+        with_(lambda path: (path / "metrics.csv").unlink(), "metrics missing"),
+        "plot",
+        "report",
     )
     for text in (
         b"",
@@ -500,6 +506,7 @@ def run_folders(folder: Path) -> Iterator[Case]:
         "\x1b[31m.txt",
     ):
         yield command(f"plot -o {output[:20]!r}", "plot", str(sound), "-o", output)
+        yield command(f"report -o {output[:20]!r}", "report", str(sound), "-o", output.replace(".png", ".html"))
     for metric in ("no such", "", "[", "\x1b[31m", "x" * 5000, "nothing/*"):
         yield command(f"plot -m {metric[:20]!r}", "plot", str(sound), "-m", metric, "-o", "x.png")
     for option, value in (

@@ -375,6 +375,8 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_readable_run(tmp_path, monkeypatch, ca
 
     (run,) = (tmp_path / "runs" / "tag_gridworld").iterdir()
     assert json.loads((run / "summary.json").read_text())["status"] == "interrupted"
+    report = (run / "report.html").read_text()
+    assert "interrupted: SIGINT" in report and "CPU cores" in report
     monkeypatch.chdir(tmp_path)
     assert main(["evaluate", str(run), "--episodes", "10"]) == 0
 
@@ -391,7 +393,7 @@ def test_other_signals_save_and_are_told_by_their_names(number, code, tmp_path):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup leaves ignored
 
     arguments = [*TINY, "trainer.total_steps=1_000_000_000"]
-    command = [sys.executable, "-m", "warpdrive", "train", "tag_gridworld", *arguments]
+    command = [sys.executable, "-m", "warpdrive", "train", "tag_gridworld", *arguments, "--no-report"]
     terminal, end = os.openpty()
     with (tmp_path / "output.txt").open("w") as stream:
         streams = {"stdin": end, "stdout": end, "stderr": end} if number == signal.SIGHUP else {"stdout": stream}

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpdrive.backends.system_info import this_machine
-from warpdrive.training.report.contents import MACHINE
+from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.runtime.atomic_write import write_atomically
 
 if TYPE_CHECKING:
-    from warpdrive.training.trainer import Trainer
+    from warpdrive.training.learner import Learner
 
 
-def write_machine(trainer: Trainer, folder: Path) -> None:
-    """Write versions, hardware and devices to a run folder."""
+def write_machine(learner: Learner, run: RunFolder) -> None:
+    """Write versions, hardware and devices to the folder of a run."""
     machine = this_machine()
     found = {
         "python": machine.python,
@@ -27,12 +27,12 @@ def write_machine(trainer: Trainer, folder: Path) -> None:
         "CPU": _cpu(),
         "CPU cores": machine.cores,
         "GPUs": ", ".join(gpu.name for gpu in machine.driver.gpus) or None,
-        "backend": trainer.env.backend.name,
-        "device of rollouts": str(trainer.env.device),
-        "device of updates": str(trainer.learner.backend.device),
-        "processes": trainer.process_group.world_size,
+        "backend": learner.env.backend.name,
+        "device of rollouts": str(learner.env.device),
+        "device of updates": str(learner.backend.device),
+        "processes": learner.process_group.world_size,
     }
-    write_atomically(folder / MACHINE, json.dumps(found, indent=2) + "\n")
+    write_atomically(run.machine, json.dumps(found, indent=2) + "\n")
 
 
 def _cpu() -> str:
