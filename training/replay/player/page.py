@@ -54,6 +54,7 @@ def player_page(films: Sequence[Film], frames_per_second: float, seconds_at_an_e
         "palettes": {"light": LIGHT, "dark": DARK},
         "fields": fields.FIELDS,
         "tags": films[0].recording.policy_tags,
+        "colours": _colours_of_tags(films[0]),
         "films": [contents.film(film) for film in films],
     }
     parts = {
@@ -180,6 +181,18 @@ def _roughly(values: npt.NDArray[np.floating]) -> float:
 def _rows(film: Film) -> int:
     """Return the number of shapes of the first state of a film."""
     return len(film.scene(0, 0).shapes) if film.has_scenes else 0
+
+
+def _colours_of_tags(film: Film) -> dict[str, int]:
+    """Return the colour in which the agents of each tag are drawn; if it is not one for each, one after the other."""
+    tags = film.recording.policy_tags
+    shapes = film.shapes(0)
+    if shapes is not None:
+        first = shapes[0].reshape(int(film.env.num_agents), -1, len(fields.FIELDS))[:, 0]
+        drawn = [set(first[agents, fields.COLOUR].astype(int).tolist()) for agents in tags.values()]
+        if all(len(colours) == 1 for colours in drawn) and len(set.union(*drawn)) == len(tags):
+            return dict(zip(tags, map(min, drawn), strict=True))
+    return {tag: number % fields.GREY for number, tag in enumerate(tags)}
 
 
 def _names_to_show(film: Film, state: State) -> Iterable[str]:

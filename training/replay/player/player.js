@@ -19,7 +19,7 @@
   // ---- the films, their states one after the other ----
   const tags = Object.keys(data.tags);
   const tagOf = new Map(tags.flatMap(tag => data.tags[tag].map(agent => [agent, tag])));
-  const colourOfTag = tag => tags.indexOf(tag) % GREY;
+  const colourOfTag = tag => data.colours[tag];
   const states = data.films.flatMap((film, number) => film.steps.map((_, at) => ({ film: number, at })));
   for (const film of data.films)
     for (const panel of film.panels) {

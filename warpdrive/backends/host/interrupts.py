@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 
+from warpdrive.garbage_collection import no_garbage_collection
+
 GRACE = 5.0
 """Seconds that a launch has to return after a signal."""
 
@@ -142,7 +144,9 @@ def launches_within(seconds: float, exit_code: int) -> Iterator[None]:
 
 def _blocking_launch() -> FrameType | None:
     """Return the launch that the main thread is in, or waits for while another thread is in it."""
-    frames = sys._current_frames()
+    # A collection within this call may wait for ever for a lock that the call holds (CPython issue 106883).
+    with no_garbage_collection():
+        frames = sys._current_frames()
     main = frames.get(threading.main_thread().ident or 0)
     found = _launch_of(main)
     if found is None and main is not None and main.f_code.co_filename == threading.__file__:

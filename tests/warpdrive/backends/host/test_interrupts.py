@@ -152,3 +152,27 @@ def test_signals_between_launches_do_not_end_the_process(tmp_path):
     program.write_text(BUSY)
     ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_looking_for_a_launch_survives_garbage_collections():
+    """CPython waits for ever if a thread-local object dies while it lists the frames of all threads (issue 106883)."""
+    program = """
+import gc, threading
+from warpdrive.backends.host.interrupts import _blocking_launch
+
+class Node:
+    pass
+
+def look():
+    one, other = Node(), Node()
+    one.other, other.one, one.local = other, one, threading.local()
+    one.local.x = 1
+    del one, other
+    _blocking_launch()
+
+for threshold in range(1, 60):
+    gc.set_threshold(threshold)
+    for _ in range(200):
+        look()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
