@@ -313,13 +313,12 @@ class SimpleSpread(dynamics.ParticleWorld):
         return reference.observe(self, state)
 
     def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the landmarks, covered or not, and the way from each to its nearest agent."""
+        """Return the landmarks, covered or not."""
         landmarks, agents = (np.stack([state[f"{name}_x"], state[f"{name}_y"]], 1) for name in ("landmark", "loc"))
-        apart = np.linalg.norm(landmarks[:, None] - agents, axis=-1)
-        width, polygons = 0.12 * self.agent_size, []
-        for (x, y), nearest, distance in zip(landmarks, agents[apart.argmin(1)], apart.min(1), strict=True):
-            colour = wd.draw.GREEN if distance < COVERED else wd.draw.YELLOW
-            polygons.append(drawing.stroke(x, y, nearest[0], nearest[1], width, wd.draw.GREY))
-            polygons.append(drawing.disc(x, y, 1.5 * self.agent_size, -1, colour, 1.5 * width))
-            polygons.append(drawing.disc(x, y, 2 * width, colour))
+        covered = (np.linalg.norm(landmarks[:, None] - agents, axis=-1) < COVERED).any(1)
+        width, polygons = 0.18 * self.agent_size, []
+        for (x, y), reached in zip(landmarks, covered, strict=True):
+            colour = wd.draw.GREEN if reached else wd.draw.YELLOW
+            polygons.append(drawing.disc(x, y, 1.5 * self.agent_size, -1, colour, width))
+            polygons.append(drawing.disc(x, y, width, colour))
         return Scene(self.view, polygons=polygons)
