@@ -21,7 +21,7 @@ FOLDER = PROJECT / "docs" / "environments"
 IMAGES = PROJECT / "docs" / "images"
 CAPTIONS = {
     "acrobot": "Two links, the path of the free end, and the height above which it has swung",
-    "battle": "Trained red agents have eliminated six of 32 blue agents, which act at random, in five steps",
+    "battle": "Two trained teams of 300 have met; weaker agents are paler, and hits are yellow",
     "cartpole": "A cart, the pole on it, the direction of the push, and the ends of the track",
     "continuous_mountain_car": "A car in a valley, and a flag on the hill",
     "flock": "A thousand boids in flocks after 120 steps, colored by their headings, and their paths",
