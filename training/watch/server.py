@@ -195,8 +195,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_page(self) -> None:
         nonce = secrets.token_urlsafe(16)
         page = _PAGE.read_text(encoding="utf-8").replace("{{nonce}}", nonce)
-        policy = f"script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; frame-src 'self'"
-        self._send(200, page.encode(), "text/html", _NOTHING_ELSE + policy)
+        policy = f"script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; connect-src 'self'; "
+        self._send(200, page.encode(), "text/html", _NOTHING_ELSE + policy + "frame-src 'self'")
 
     def _send_state(self, query: dict[str, list[str]]) -> None:
         numbers = (query.get(name, ["0"])[0] for name in ("generation", "rows"))
