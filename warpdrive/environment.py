@@ -22,6 +22,8 @@ from warpdrive.user_code import user_code
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from warpdrive.figures import Frame
+
 State = dict[str, npt.NDArray[Any]]
 KernelFunction = Kernel | CudaKernel
 
@@ -109,8 +111,8 @@ class Environment:
         """Return what no agent draws: walls, tracks, texts. By default nothing but the view."""
         return Scene(self.view)
 
-    def render(self, state: State, trail: Sequence[State] = ()) -> Figure | Scene:
-        """Return a figure or scene of one replica's state, if there is no ``draw`` kernel.
+    def render(self, state: State, trail: Sequence[State] = ()) -> Figure | Frame | Scene:
+        """Return a figure, image or scene of one replica's state, if there is no ``draw`` kernel.
 
         ``trail`` holds the earlier states of the episode.
         """

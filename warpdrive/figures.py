@@ -21,17 +21,19 @@ Frame = npt.NDArray[np.uint8]
 """Image ``[height, width, 3]``."""
 
 
-def frame_of(figure: Figure, scale: float = 1.0) -> Frame:
-    """Render a Matplotlib figure as pixels, scaled by ``scale``, and close it.
+def frame_of(figure: Figure | Frame, scale: float = 1.0) -> Frame:
+    """Return a Matplotlib figure, which is closed, or an image as pixels, scaled by ``scale``.
 
     Raises:
-        WarpDriveError: it is not a figure.
+        WarpDriveError: it is neither.
     """
+    if isinstance(figure, np.ndarray) and figure.dtype == np.uint8 and figure.shape[2:] == (3,):
+        return figure if scale == 1.0 else _resized(figure, scale)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     if not isinstance(figure, Figure):
-        raise WarpDriveError(f"render returned {type(figure).__name__}, expected a matplotlib Figure")
+        raise WarpDriveError(f"render returned {type(figure).__name__}, expected a matplotlib Figure or a uint8 image")
     figure.set_dpi(scale * figure.dpi)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -40,6 +42,13 @@ def frame_of(figure: Figure, scale: float = 1.0) -> Frame:
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close(figure)
     return pixels
+
+
+def _resized(frame: Frame, scale: float) -> Frame:
+    from PIL import Image
+
+    height, width = (max(1, round(scale * length)) for length in frame.shape[:2])
+    return np.asarray(Image.fromarray(frame).resize((width, height)))
 
 
 def png(picture: Any) -> bytes:

@@ -168,6 +168,8 @@ def test_a_figure_becomes_pixels():
     assert frame.dtype == np.uint8
     assert (frame == [0, 0, 255]).all()
     assert frame_of(Figure(figsize=(3, 2), dpi=50), scale=0.5).shape == (50, 75, 3)
+    assert frame_of(frame) is frame
+    assert frame_of(frame, scale=0.5).shape == (frame.shape[0] // 2, frame.shape[1] // 2, 3)
 
 
 def test_what_is_no_figure_is_refused():

@@ -22,7 +22,7 @@ from warpdrive.used_code import note_used
 from warpdrive.user_code import user_code
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from warpdrive.figures import Frame
 
 LONGEST = 2**31 - 1
 
@@ -108,20 +108,14 @@ class HostEnvironment(Environment):
             state[FRAME] = np.zeros(self.source.frame_shape, np.uint8)
         return state
 
-    def render(self, state: State, trail: Sequence[State] = ()) -> Figure:
+    def render(self, state: State, trail: Sequence[State] = ()) -> Frame:
         """Return the picture that the environment rendered."""
-        from matplotlib.figure import Figure
-
         if FRAME not in state:
             raise DefinitionError(
                 f"the environment '{self.name}' has no pictures: create it with render_mode='rgb_array'"
             )
-        height, width = state[FRAME].shape[:2]
-        figure = Figure(figsize=(width / 100, height / 100), dpi=100)
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.imshow(state[FRAME])
-        axes.set_axis_off()
-        return figure
+        frame: Frame = state[FRAME]
+        return frame
 
 
 class GymnasiumEnvironment(HostEnvironment):
