@@ -17,12 +17,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browser import Opened, browser, opened  # noqa: F401 (fixtures)
+from films import Painted, recording_of
 
 import warpdrive as wd
+from warpdrive import draw
 from warpdrive.errors import ConfigError, WarpDriveError
 from warpdrive.file_lock import locked
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.cli.parser import main
+from warpdrive.training.replay.animation import Animation
+from warpdrive.training.replay.film import Film
 from warpdrive.training.run.metrics import MetricsLog
 from warpdrive.training.trainer import Trainer
 from warpdrive.training.watch import curves as curves_module
@@ -219,6 +224,63 @@ def test_the_state_of_a_run(
             assert state_of(run, curves) == expected
     else:
         assert state_of(run, curves) == expected
+
+
+# --- the page in a browser ---
+
+
+def test_the_page_follows_the_training(
+    server: WatchServer,
+    run: RunFolder,
+    opened: Opened,  # noqa: F811
+) -> None:
+    """Its state, its curves, and its episodes, unless the user plays with the one that is shown."""
+
+    def record(number: int) -> None:
+        page = Animation([Film(Painted(), recording_of([draw.RED] * 4))], max_frames=4).html()
+        about = {"env_steps": 10 * number, "length": 3, "returns": {"one": 1.5, "two": -number}, "seconds": 0.0}
+        server.run.episodes.note = ""  # type: ignore[union-attr]
+        server.run.episodes.latest = Episode(number, about, page)  # type: ignore[union-attr]
+        browser_page.evaluate("look()")
+
+    with locked(run.path), MetricsLog(run.metrics) as log:
+        for step in range(1, 11):
+            returns = {f"charts/episodic_return/{tag}": float(step % 3) for tag in ("one", "two")}
+            log.write(10 * step, {**returns, "losses/entropy/one": 0.5, "perf/env_steps_per_second": 50.0})
+        server.run.episodes.note = "waiting for the first weights"  # type: ignore[union-attr]
+        browser_page = opened(server.address, width=390)
+        find = browser_page.locator
+        browser_page.wait_for_selector("text=100 of 1k steps")
+        assert "update 10 \u00b7 50 steps per second \u00b7 18 s left" in find("#facts").inner_text()
+        assert (find("#state").inner_text(), find("#empty").inner_text()) == (
+            "running",
+            "waiting for the first weights",
+        )
+        chart = find(".chart").first
+        assert chart.locator("h2").inner_text() == "episodic return"
+        assert chart.locator(".legend").inner_text().split() == ["one", "1", "two", "1"]
+        assert find(".chart").count() == 2
+        find("text=losses/entropy").click()
+        assert find(".chart").count() == 3
+        assert chart.locator("path.raw").count() == 0
+        find("text=smooth").click()
+        assert chart.locator("path.raw").count() == 2
+        record(1)
+        browser_page.frame_locator("iframe").locator("canvas").first.wait_for()
+        assert find("#about").inner_text() == "policy after 10 steps \u00b7 3 steps \u00b7 return one 1.5, two \u22121"
+        record(2)
+        browser_page.wait_for_selector("iframe[src='episode/2']:only-child")
+        browser_page.frame_locator("iframe").locator("#play").click()
+        browser_page.wait_for_function("touched")
+        record(3)
+        assert find("iframe").get_attribute("src") == "episode/2"
+        find("text=newer episode available: policy after 30 steps").click()
+        browser_page.wait_for_selector("iframe[src='episode/3']:only-child")
+        assert not find("#newer").is_visible()
+        assert browser_page.evaluate("document.documentElement.scrollWidth") <= 390
+    run.summary.write_text(json.dumps({"status": "finished", "message": ""}))
+    browser_page.evaluate("look()")
+    assert (find("#state").inner_text(), find("#message").inner_text()) == ("ended", "finished")
 
 
 # --- trainings ---
