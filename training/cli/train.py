@@ -191,7 +191,7 @@ def measure(trainer: Trainer) -> Sequence[Measurement]:
 
 def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
     if not can_render(trainer.env.env):
-        console.print(f"no replay.gif: the environment '{trainer.env.env.name}' has no render method")
+        console.print(f"no replay.gif: the environment '{trainer.env.env.name}' has no draw kernel")
         return
     episodes = max(1, min(_MAX_EPISODES_SHOWN, _MAX_FRAMES // trainer.env.env.episode_length))
     try:

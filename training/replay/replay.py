@@ -77,8 +77,8 @@ def replay(
 
     Raises:
         TrustError: the run or recording names code that is not known here.
-        WarpDriveError: there is no such run or replica, the environment has no ``render``, or ``output`` cannot be
-            written.
+        WarpDriveError: there is no such run or replica, the environment has no ``draw`` kernel and no
+            ``render``, or ``output`` cannot be written.
     """
     outputs = [output] if isinstance(output, (str, Path)) else list(output or ())
     for path in outputs:
@@ -190,8 +190,8 @@ def check_render(env: Environment) -> None:
     """
     if not can_render(env):
         raise WarpDriveError(
-            f"the environment '{env.name}' cannot be rendered: it has no method render(self, state, trail=()) "
-            "that returns a matplotlib Figure; its episodes can be saved as arrays (.npz, .safetensors)"
+            f"the environment '{env.name}' cannot be rendered: it has neither a draw kernel nor a method "
+            "render(self, state, trail=()); its episodes can be saved as arrays (.npz, .safetensors)"
         )
 
 

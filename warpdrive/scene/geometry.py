@@ -75,7 +75,9 @@ def trail_lines(
     there = path[..., fields.KIND] != fields.NOTHING
     age = np.arange(len(moved), 0, -1)[:, None]
     drawn = there[1:] & there[:-1] & (moved < limit) & (age <= shapes[chosen, fields.TRAIL])
-    lines = [pixels(of_shape) for of_shape in np.moveaxis(points, 1, 0)]
+    steps = len(points)
+    in_pixels = pixels(np.moveaxis(points, 1, 0).reshape(-1, 2))
+    lines = [in_pixels[start : start + steps] for start in range(0, len(in_pixels), steps)]
     colours = shapes[chosen, fields.COLOUR].astype(int).tolist()
     for shade in range(_SHADES):
         first, last = (round(len(moved) * part / _SHADES) for part in (shade, shade + 1))

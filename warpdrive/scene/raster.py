@@ -35,6 +35,7 @@ class Raster:
         low_x, high_x, low_y, high_y = view
         self._pixels = (width - 2 * margin) / (high_x - low_x) * _OVERSAMPLING
         self._empty: Any = None
+        self._image: Any = None
         self.width = width
         self.height = 2 * margin + max(2, round((high_y - low_y) * self._pixels / _OVERSAMPLING))
         self.height += self.height % 2  # as video encoders require
@@ -54,7 +55,9 @@ class Raster:
         if self._empty is None:
             self._empty = Image.new("RGB", size, self.colours[fields.PAPER])
             ImageDraw.Draw(self._empty).rectangle(box, fill=self.colours[fields.GROUND])
-        image = self._empty.copy()
+            self._image = self._empty.copy()  # used again and again, as memory that is new costs more than drawing
+        image = self._image
+        image.paste(self._empty)
         pen = ImageDraw.Draw(image)
         for polygon in scene.polygons:
             self._polygon(pen, polygon.points, polygon.colour, polygon.edge, polygon.line)

@@ -453,7 +453,7 @@ def test_what_cannot_be_drawn_is_not_offered_to_be_drawn(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     assert main(["train", "game.yaml", "policy.all.minibatches=1", "trainer.evaluation.num_episodes=2"]) == 0
     printed = capsys.readouterr().out
-    assert "no replay.gif: the environment 'game' has no render method" in printed
+    assert "no replay.gif: the environment 'game' has no draw kernel" in printed
     _, _, offered = printed.partition("next:\n")
     assert "warpdrive evaluate runs/Game/" in offered
     assert "replay" not in offered and "tensorboard" not in offered

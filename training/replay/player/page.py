@@ -23,8 +23,8 @@ from warpdrive.training.replay.film import Film
 from warpdrive.training.replay.player.series import Series, series, size_of
 
 _FOLDER = Path(__file__).parent
-ARRAY_BYTES = 1_400_000
-"""Bytes of a page for the arrays of agents; those that exceed it are named, but not shown."""
+PAGE_BYTES, ARRAY_BYTES = 2_900_000, 200_000
+"""Bytes of a page that arrays of agents may fill, and bytes that they may take in any case; others are left out."""
 MAX_STATES, MAX_SHAPES, MAX_PICTURES = 20_000, 4_000_000, 1000
 """Maximum number of states, of their shapes, and of pictures in a page: of longer films, states are skipped."""
 _COMPONENTS = 8
@@ -47,6 +47,8 @@ def player_page(films: Sequence[Film], frames_per_second: float, seconds_at_an_e
         HTML that needs no other files and no network.
     """
     contents = _Contents(films)
+    shown = [contents.film(film) for film in films]
+    contents.add_arrays(films, shown)
     data = {
         "title": title,
         "framesPerSecond": frames_per_second,
@@ -55,7 +57,7 @@ def player_page(films: Sequence[Film], frames_per_second: float, seconds_at_an_e
         "fields": fields.FIELDS,
         "tags": films[0].recording.policy_tags,
         "colours": _colours_of_tags(films[0]),
-        "films": [contents.film(film) for film in films],
+        "films": shown,
     }
     parts = {
         "title": escape(title),
@@ -76,7 +78,6 @@ class _Contents:
         most = MAX_PICTURES if not films[0].has_scenes else min(MAX_STATES, max(1, MAX_SHAPES // max(rows, 1)))
         self.every = -(-states // most)
         self.few = states * rows <= _FEW_SHAPES
-        self.bytes_left = ARRAY_BYTES
 
     def film(self, film: Film) -> dict[str, Any]:
         last = film.recording.num_steps
@@ -101,19 +102,24 @@ class _Contents:
             found |= self._drawn(film, index, shown)
         else:
             found["pictures"] = _pictures(film, index, shown)
-        states = [film.states[index][step] for step in shown]
-        for name in _names_to_show(film, states[0]):
-            values = np.stack([state[name] for state in states])
-            whole = values.dtype.kind != "f" or values.size <= _FEW_SHAPES
-            written = series(values, None if whole else _roughly(values))
-            self.bytes_left -= size_of(written)
-            if self.bytes_left < 0:
-                self.bytes_left += size_of(written)
-                found["leftOut"].append(name)
-                continue
-            of_agents = states[0][name].shape[:1] == (film.env.num_agents,)
-            found["arrays"].append({"name": name, "ofAgents": of_agents, "series": written})
         return found
+
+    def add_arrays(self, films: Sequence[Film], shown: Sequence[dict[str, Any]]) -> None:
+        """Add arrays of agents to films as far as they fit the page."""
+        left = max(PAGE_BYTES - len(json.dumps(shown)), ARRAY_BYTES)
+        for film, described in zip(films, shown, strict=True):
+            for index, panel in enumerate(described["panels"]):
+                states = [film.states[index][min(step, film.lengths[index])] for step in described["steps"]]
+                for name in _names_to_show(film, states[0]):
+                    values = np.stack([state[name] for state in states])
+                    whole = values.dtype.kind != "f" or values.size <= _FEW_SHAPES
+                    written = series(values, None if whole else _roughly(values))
+                    if size_of(written) > left:
+                        panel["leftOut"].append(name)
+                        continue
+                    left -= size_of(written)
+                    of_agents = states[0][name].shape[:1] == (film.env.num_agents,)
+                    panel["arrays"].append({"name": name, "ofAgents": of_agents, "series": written})
 
     def _drawn(self, film: Film, index: int, steps: Sequence[int]) -> dict[str, Any]:
         scenes = [film.scene(index, step) for step in steps]
