@@ -99,7 +99,7 @@ class Frames:
         return self._drawn[index][1]
 
     def _lines(self, index: int, step: int) -> Sequence[str]:
-        step, ending, returns = self.film.caption(index, step)
+        caption = self.film.caption(index, step)
         if self._endings_apart:
-            return [step, returns, ending]
-        return [f"{step}: {ending}" if ending else step, returns]
+            return [caption.step, caption.returns, caption.ending]
+        return [f"{caption.step}: {caption.ending}" if caption.ending else caption.step, caption.returns]

@@ -22,8 +22,9 @@ _LONGEST_PART = 0.5  # of the view: a longer part of a trail is a jump, as at th
 
 def visible(shapes: Shapes) -> Shapes:
     """Return the shapes that are drawn, those in front last."""
-    found = shapes[shapes[:, fields.KIND] != fields.NOTHING]
-    return found[np.argsort(found[:, fields.LAYER], kind="stable")]
+    found: Shapes = shapes[shapes[:, fields.KIND] != fields.NOTHING]
+    found = found[np.argsort(found[:, fields.LAYER], kind="stable")]
+    return found
 
 
 def outline(kind: int, x: float, y: float, a: float, b: float, shape: npt.NDArray[Any]) -> Points:
