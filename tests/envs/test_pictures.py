@@ -159,7 +159,7 @@ def test_shapes(name):
     by_agent = shapes.reshape(env.num_agents, env.shapes_per_agent, len(FIELDS))
     for place, values in expected.items():
         np.testing.assert_allclose(by_agent[place][: len(values)], values, atol=1e-5, err_msg=str(place))
-    picture = artist.picture_of_shapes(state, shapes, [])
+    picture = artist.picture_of_scene(artist.scene(state, shapes))
     assert picture.shape[1] == 560 and len(np.unique(picture.reshape(-1, 3), axis=0)) > 4
 
 

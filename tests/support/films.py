@@ -10,7 +10,7 @@ import numpy as np
 from warpdrive import draw
 from warpdrive.environment import Environment
 from warpdrive.recording.recording import Recording
-from warpdrive.scene.scene import Polygon, Scene
+from warpdrive.scene.scene import Image, Polygon, Scene
 from warpdrive.training.replay.film import Film
 
 VIEW = (0.0, 4.0, 0.0, 2.0)
@@ -25,11 +25,14 @@ class Painted(Environment):
 
     def render(self, state: dict[str, Any], trail: Sequence[dict[str, Any]] = ()) -> Scene:
         corners = np.array([[0, 0], [4, 0], [4, 2], [0, 2]], np.float32)
-        return Scene(VIEW, polygons=[Polygon(corners, int(state["colour"]))])
+        rows = np.array([[[255, 0, 0], [0, 0, 255]], [[0, 255, 0], [0, 0, 0]]], np.uint8)
+        images = [Image(rows, (1.0, 3.0, 0.5, 1.5))] if "image" in state else []
+        polygons = [] if images else [Polygon(corners, int(state["colour"]))]
+        return Scene(VIEW, polygons=polygons, images=images, caption=f"colour {state['colour']}")
 
 
-def recording_of(colours: Sequence[int], replicas: int = 1) -> Recording:
-    """Return a recording whose states have the given colours, in all replicas."""
+def recording_of(colours: Sequence[int], replicas: int = 1, image: bool = False) -> Recording:
+    """Return a recording whose states have the given colours, or show an image of four pixels, in all replicas."""
     steps, colour = len(colours) - 1, np.array(colours, np.int32)[:, None]
     return Recording(
         env_name="painted",
@@ -38,7 +41,7 @@ def recording_of(colours: Sequence[int], replicas: int = 1) -> Recording:
         by_tag=[],
         replicas=np.arange(replicas),
         seed=0,
-        states={"colour": np.repeat(colour, replicas, axis=1)},
+        states={name: np.repeat(colour, replicas, axis=1) for name in ("colour", *["image"] * image)},
         actions=np.arange(steps * replicas * 2, dtype=np.int32).reshape(steps, replicas, 2),
         rewards=np.tile(np.array([1.0, 0.25], np.float32), (steps, replicas, 1)),
         log_probabilities=np.zeros((steps, replicas, 2), np.float32),
@@ -48,6 +51,8 @@ def recording_of(colours: Sequence[int], replicas: int = 1) -> Recording:
     )
 
 
-def painted_film(colours: Sequence[int] = (draw.RED, draw.GREEN, draw.BLUE), replicas: int = 1) -> Film:
+def painted_film(
+    colours: Sequence[int] = (draw.RED, draw.GREEN, draw.BLUE), replicas: int = 1, image: bool = False
+) -> Film:
     """Return a film of :func:`recording_of`."""
-    return Film(Painted(), recording_of(colours, replicas))
+    return Film(Painted(), recording_of(colours, replicas, image))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from warpdrive.environment import Environment, State
@@ -37,6 +38,7 @@ class Film:
         ]
         self._artist = Artist(env)
         self._shapes: list[Shapes | None] = [None] * len(self.states)
+        self._scenes: dict[int, tuple[int, Scene]] = {}  # last scene of each replica, and its step
         self.has_scenes = env.draw is not None or isinstance(env.render(self.states[0][0], []), Scene)
         """True if the states are drawn as scenes, not as figures or pixels."""
 
@@ -50,19 +52,27 @@ class Film:
 
     def scene(self, index: int, step: int) -> Scene:
         """Return the scene of a replica after ``step`` steps. Requires ``has_scenes``."""
-        states, shapes = self.states[index], self.shapes(index)
-        if shapes is not None:
-            return self._artist.scene(states[step], shapes[step])
-        scene = self.env.render(states[step], states[:step])
-        assert isinstance(scene, Scene)
-        return scene
+        if self._scenes.get(index, (-1,))[0] != step:
+            states, shapes = self.states[index], self.shapes(index)
+            if shapes is not None:
+                scene = self._artist.scene(states[step], shapes[step])
+            else:
+                rendered = self.env.render(states[step], states[:step])
+                assert isinstance(rendered, Scene)
+                scene = rendered
+            self._scenes[index] = step, scene
+        return self._scenes[index][1]
+
+    def earlier(self, index: int, step: int) -> Sequence[Shapes]:
+        """Return the shapes of agents in the states of a replica before ``step``, for trails."""
+        shapes = self.shapes(index)
+        return () if shapes is None else list(shapes[:step])
 
     def picture(self, index: int, step: int, artist: Artist) -> Frame:
         """Return the picture of a replica after ``step`` steps, ``[height, width, 3]`` uint8."""
-        states, shapes = self.states[index], self.shapes(index)
-        if shapes is None:
-            return artist.picture(states[step], states[:step])
-        return artist.picture_of_shapes(states[step], shapes[step], list(shapes[:step]))
+        if self.has_scenes:
+            return artist.picture_of_scene(self.scene(index, step), self.earlier(index, step))
+        return artist.picture(self.states[index][step], self.states[index][:step])
 
     def caption(self, index: int, step: int) -> Caption:
         """Return the caption of a replica after ``step`` steps, or at the end of its episode."""
@@ -71,6 +81,8 @@ class Film:
         if len(self.lengths) > 1:
             words.append(f"replica {self.recording.replicas[index]}")
         returns = [f"{tag} {in_short(float(values[step, index]))}" for tag, values in self.returns.items()]
+        if self.has_scenes and (own := self.scene(index, step).caption):
+            returns.append(own)
         ending = self.ending(index) if step == self.lengths[index] else ""
         return Caption("   ".join([*words, f"step {step}"]), ending, "   ".join(["return", *returns]))
 

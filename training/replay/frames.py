@@ -87,10 +87,10 @@ class Frames:
         height, width = picture.shape[:2]
         if not self.film.has_scenes:
             return f'<image width="{width}" height="{height}" href="{png_address(picture)}"/>', (width, height)
-        scene, shapes = self.film.scene(index, step), self.film.shapes(index)
+        scene = self.film.scene(index, step)
         low_x, high_x, low_y, high_y = scene.view
         size = width, width * (high_y - low_y) / (high_x - low_x)
-        return svg_of(scene, () if shapes is None else list(shapes[:step]), width, self._palette), size
+        return svg_of(scene, self.film.earlier(index, step), width, self._palette), size
 
     def _picture(self, index: int, step: int) -> Frame:
         step = min(step, self.film.lengths[index])

@@ -48,7 +48,7 @@ class Artist:
         if self.env.draw is None:
             return self._of_render(state, trail)
         *earlier, last = self.shapes([*trail[-_LONGEST_TRAIL:], state])
-        return self.picture_of_shapes(state, last, earlier)
+        return self.picture_of_scene(self.scene(state, last), earlier)
 
     def scene(self, state: State, shapes: Shapes | None = None) -> Scene:
         """Return the scene of a state: the scenery, and the shapes of the ``draw`` kernel, which may be known."""
@@ -56,9 +56,8 @@ class Artist:
         drawn = self.shapes([state])[0] if shapes is None else shapes
         return replace(scene, shapes=np.concatenate([drawn, scene.shapes]))
 
-    def picture_of_shapes(self, state: State, shapes: Shapes, earlier: Sequence[Shapes]) -> Frame:
-        """Return the picture of a state whose shapes, and those of earlier states, are known."""
-        scene = self.scene(state, shapes)
+    def picture_of_scene(self, scene: Scene, earlier: Sequence[Shapes] = ()) -> Frame:
+        """Return the picture of a scene; ``earlier`` are the shapes of agents in earlier states, for trails."""
         return self._raster(scene).frame(scene, earlier)
 
     def shapes(self, states: Sequence[State]) -> Shapes:
@@ -94,7 +93,7 @@ class Artist:
     def _of_render(self, state: State, trail: Sequence[State]) -> Frame:
         rendered = self.env.render(state, trail)
         if isinstance(rendered, Scene):
-            return self._raster(rendered).frame(rendered)
+            return self.picture_of_scene(rendered)
         return frame_of(rendered, self.scale)
 
     def _raster(self, scene: Scene) -> Raster:

@@ -59,6 +59,12 @@ class Raster:
         image = self._image
         image.paste(self._empty)
         pen = ImageDraw.Draw(image)
+        for picture in scene.images:
+            low_x, high_x, low_y, high_y = picture.place
+            (left, top), (right, bottom) = self._points(np.array([[low_x, high_y], [high_x, low_y]]))
+            extent = max(1, round(right) - round(left)), max(1, round(bottom) - round(top))
+            pixels = Image.fromarray(picture.pixels).resize(extent, Image.Resampling.NEAREST)
+            image.paste(pixels, (round(left), round(top)))
         for polygon in scene.polygons:
             self._polygon(pen, polygon.points, polygon.colour, polygon.edge, polygon.line)
         self._trails(pen, scene.shapes, earlier)
@@ -86,7 +92,7 @@ class Raster:
         reach = np.abs(shapes[:, [fields.WIDTH, fields.HEIGHT]]).sum(1)
         x, y = shapes[:, fields.X], shapes[:, fields.Y]
         inside = (x - reach >= low_x) & (x + reach <= high_x) & (y - reach >= low_y) & (y + reach <= high_y)
-        return bool(scene.polygons or scene.texts or not inside.all())
+        return bool(scene.images or scene.polygons or scene.texts or not inside.all())
 
     def _cover_margin(self, pen: Any, box: Sequence[float], size: tuple[int, int]) -> None:
         """Cover what lies outside of the view."""

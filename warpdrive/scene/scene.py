@@ -1,4 +1,4 @@
-"""Scene: shapes, polygons and texts of one state, in world coordinates."""
+"""Scene: images, polygons, shapes and texts of one state, in world coordinates."""
 
 from __future__ import annotations
 
@@ -44,17 +44,29 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Image:
+    """Pixels ``[height, width, 3]`` uint8 that fill a rectangle: lowest x, highest x, lowest y, highest y."""
+
+    pixels: npt.NDArray[np.uint8]
+    place: View
+
+
+@dataclass(frozen=True)
 class Scene:
-    """Picture of one state: polygons, in front of them shapes, then texts.
+    """Picture of one state: images, in front of them polygons, shapes, then texts.
 
     Attributes:
         view: The part of the world that is shown.
         shapes: ``[n, len(fields.FIELDS)]`` float32, see :mod:`warpdrive.draw`.
         polygons: Polygons.
         texts: Texts.
+        images: Images.
+        caption: Words below the picture.
     """
 
     view: View
     shapes: Shapes = field(default_factory=lambda: np.zeros((0, len(fields.FIELDS)), np.float32))
     polygons: Sequence[Polygon] = ()
     texts: Sequence[Text] = ()
+    images: Sequence[Image] = ()
+    caption: str = ""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpdrive.figures import png_address
 from warpdrive.scene import fields
 from warpdrive.scene.colours import LIGHT, Palette, blend
 from warpdrive.scene.geometry import Points, outline, trail_lines, visible
@@ -46,6 +47,14 @@ class _Drawing:
         box = f"0 0 {_text(self.width)} {_text(self.height)}"
         yield f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="{box}">'
         yield f'<rect {size} fill="{self.palette[fields.GROUND]}"/>'
+        for image in self.scene.images:
+            low_x, high_x, low_y, high_y = image.place
+            (left, top), (right, bottom) = self._points(np.array([[low_x, high_y], [high_x, low_y]]))
+            yield (
+                f'<image x="{_text(left)}" y="{_text(top)}" width="{_text(right - left)}" '
+                f'height="{_text(bottom - top)}" preserveAspectRatio="none" style="image-rendering: pixelated" '
+                f'href="{png_address(image.pixels)}"/>'
+            )
         for polygon in self.scene.polygons:
             edge = polygon.edge if polygon.edge >= 0 else None
             line = max(1.0, polygon.line * self.scale)

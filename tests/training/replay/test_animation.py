@@ -26,6 +26,8 @@ from warpdrive.training.replay.animation import Animation, check_output
 
 COLOURS = np.array([blend(LIGHT[colour], LIGHT[colour], 1.0) for colour in (draw.RED, draw.GREEN, draw.BLUE)])
 
+GROUND = blend(LIGHT.ground, LIGHT.ground, 1.0)
+
 
 def animation_of(*films, **options):
     return Animation(films or [painted_film()], **options)
@@ -88,9 +90,28 @@ def test_an_svg_has_the_shapes_of_one_step_and_its_caption(tmp_path):
     half = width / 2
     assert corners == [pytest.approx([0, half, width, half, width, 0, 0, 0], abs=0.01)] * 2
     assert [element.text for element in elements if element.tag.endswith("text")] == [
-        *("replica 0   step 2: the paint is dry", "return   one 2.00   two 0.50"),
-        *("replica 1   step 2: the paint is dry", "return   one 2.00   two 0.50"),
+        *("replica 0   step 2: the paint is dry", "return   one 2.00   two 0.50   colour 0"),
+        *("replica 1   step 2: the paint is dry", "return   one 2.00   two 0.50   colour 0"),
     ]
+
+
+FOUR = [[255, 0, 0], [0, 0, 255], [0, 255, 0], [0, 0, 0]]
+
+
+def test_an_image_of_a_scene_fills_its_place():
+    (picture,) = (frame for frame in animation_of(painted_film([draw.RED], image=True)).frames)
+    margin, scale = 14, (560 - 2 * 14) / 4
+    places = [(1.1, 1.4), (2.9, 1.4), (1.1, 0.6), (2.9, 0.6)]
+    assert [picture[round(margin + (2 - y) * scale), round(margin + x * scale)].tolist() for x, y in places] == FOUR
+    assert picture[round(margin + 1 * scale), round(margin + 0.9 * scale)].tolist() == list(GROUND)
+
+
+def test_an_image_is_a_part_of_an_svg(tmp_path):
+    path = animation_of(painted_film([draw.RED], image=True)).save(tmp_path / "a.svg")
+    (image,) = [element for element in ElementTree.parse(path).iter() if element.tag.endswith("image")]
+    assert [float(image.get(name)) for name in ("x", "y", "width", "height")] == [140, 70, 280, 140]
+    with Image.open(BytesIO(base64.b64decode(image.get("href").partition(",")[2]))) as pixels:
+        assert np.asarray(pixels).reshape(-1, 3).tolist() == FOUR
 
 
 @pytest.mark.parametrize("step", [-1, 3])

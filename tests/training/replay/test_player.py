@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import Opened, browser, opened  # noqa: F401 (fixtures)
-from films import Painted
+from films import Painted, painted_film, recording_of
 from gymnasium import spaces
 from matplotlib.figure import Figure
 from numba import cuda
@@ -316,8 +316,6 @@ class Plotted(Painted):
 
 
 def test_figures_are_played_as_pictures_and_films_follow_one_another(opened: Opened, tmp_path: Path) -> None:  # noqa: F811
-    from films import recording_of
-
     films = [Film(Plotted(), recording_of(colours), f"episode {n}") for n, colours in enumerate([[0, 1], [2, 3, 4]])]
     page = ready(opened(Animation(films).save(tmp_path / "plots.html")))
     reds, words = [], []
@@ -331,3 +329,15 @@ def test_figures_are_played_as_pictures_and_films_follow_one_another(opened: Ope
         *("episode 0 · step 0", "episode 0 · step 1: the paint is dry"),
         *("episode 1 · step 0", "episode 1 · step 1", "episode 1 · step 2: the paint is dry"),
     ]
+
+
+def test_images_and_captions_of_scenes_are_shown(opened: Opened, tmp_path: Path) -> None:  # noqa: F811
+    film = painted_film([wd.draw.RED, wd.draw.GREEN], image=True)
+    page = ready(opened(Animation([film]).save(tmp_path / "image.html")))
+    page.keyboard.press("Home")
+    picture = picture_of(page)
+    scale = picture.shape[1] / 4
+    places = [(1.1, 1.4), (2.9, 1.4), (1.1, 0.6), (2.9, 0.6)]
+    found = [picture[round((2 - y) * scale), round(x * scale)].tolist() for x, y in places]
+    assert found == [[255, 0, 0], [0, 0, 255], [0, 255, 0], [0, 0, 0]]
+    assert page.inner_text("figcaption span").startswith(f"colour {wd.draw.RED}")

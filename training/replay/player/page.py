@@ -131,7 +131,7 @@ class _Contents:
         numbers: list[int] = []
         known: dict[tuple[int, ...], int] = {}
         for scene in scenes:  # most environments return the same polygons again and again
-            key = (*map(id, scene.polygons), *map(id, scene.texts), hash(scene.view))
+            key = (*map(id, (*scene.polygons, *scene.texts, *scene.images)), hash((scene.view, scene.caption)))
             if key not in known:
                 text = json.dumps(_scenery(scene))
                 if text not in sceneries:
@@ -215,6 +215,11 @@ def _names_to_show(film: Film, state: State) -> Iterable[str]:
 def _scenery(scene: Scene) -> dict[str, Any]:
     return {
         "view": [float(end) for end in scene.view],
+        "caption": scene.caption,
+        "images": [
+            {"place": [float(end) for end in image.place], "source": png_address(image.pixels)}
+            for image in scene.images
+        ],
         "polygons": [
             {
                 "points": [float(f"{number:.6g}") for number in np.asarray(polygon.points).reshape(-1)],

@@ -20,20 +20,28 @@
   const tags = Object.keys(data.tags);
   const tagOf = new Map(tags.flatMap(tag => data.tags[tag].map(agent => [agent, tag])));
   const colourOfTag = tag => data.colours[tag];
+  const loaded = async source => {
+    const image = Object.assign(new Image(), { src: source });
+    await image.decode().catch(() => {});
+    return image;
+  };
   const states = data.films.flatMap((film, number) => film.steps.map((_, at) => ({ film: number, at })));
   for (const film of data.films)
     for (const panel of film.panels) {
       panel.returnsOf = {};
       for (const tag of tags) panel.returnsOf[tag] = await unpack(panel.returns[tag]);
       if (panel.pictures) {
-        panel.images = panel.pictures.map(source => Object.assign(new Image(), { src: source }));
-        await Promise.all(panel.images.map(image => image.decode().catch(() => {})));
-        const { naturalWidth: width, naturalHeight: height } = panel.images[0];
-        panel.sceneries = [{ view: [0, width, 0, height], polygons: [], texts: [] }];
-        panel.sceneryAt = () => 0;
+        const images = await Promise.all(panel.pictures.map(loaded));
+        panel.sceneries = images.map(image => {
+          const view = [0, image.naturalWidth, 0, image.naturalHeight];
+          return { view, caption: "", images: [{ place: view, image }], polygons: [], texts: [] };
+        });
+        panel.sceneryAt = at => at;
         panel.rows = 0;
       } else {
         panel.sceneryAt = await unpack(panel.scenery);
+        for (const { images } of panel.sceneries)
+          for (const image of images) image.image = await loaded(image.source);
         panel.fields = await Promise.all(panel.shapes.map(unpack));
       }
     }
@@ -114,9 +122,9 @@
     pen.fillRect(0, 0, shown.width, shown.height);
     pen.fillStyle = colourOf(GROUND);
     pen.fillRect(toX(view[0]), toY(view[3]), (view[1] - view[0]) * scale, (view[3] - view[2]) * scale);
-    if (panel.images) {
-      pen.imageSmoothingEnabled = scale < 2;
-      pen.drawImage(panel.images[at], toX(view[0]), toY(view[3]), (view[1] - view[0]) * scale, (view[3] - view[2]) * scale);
+    for (const { place: [lowX, highX, lowY, highY], image } of shown.scenery.images) {
+      pen.imageSmoothingEnabled = (highX - lowX) * scale < image.naturalWidth; // pixels stay sharp if enlarged
+      pen.drawImage(image, toX(lowX), toY(highY), (highX - lowX) * scale, (highY - lowY) * scale);
     }
     pen.lineJoin = pen.lineCap = "round";
     for (const polygon of shown.scenery.polygons) drawPolygon(pen, polygon, toX, toY, scale);
@@ -233,6 +241,8 @@
     const { steps } = film();
     longest = Math.min(longest, steps[at]);
     pen.lineWidth = 1.5;
+    pen.lineJoin = "bevel"; // quicker, and not seen in lines so thin
+    pen.lineCap = "butt";
     for (let shade = 0; shade < SHADES; shade++) {
       const [oldest, newest] = [shade, shade + 1].map(number => longest - Math.round(number * longest / SHADES));
       let first = at;
@@ -262,6 +272,7 @@
         pen.stroke();
       }
     }
+    pen.lineJoin = pen.lineCap = "round";
   }
 
   /** Mark the chosen agent. */
@@ -340,7 +351,8 @@
       const { panel } = shown, ended = step >= panel.length;
       const words = [film().title, panels.length > 1 ? `replica ${panel.replica}` : "", `step ${Math.min(step, panel.length)}`];
       shown.words.textContent = words.filter(Boolean).join(" \u00b7 ") + (ended && panel.ending ? `: ${panel.ending}` : "");
-      shown.returns.textContent = "return " + tags.map(tag => `${tag} ${short(panel.returnsOf[tag](at))}`).join("  ");
+      const own = shown.scenery.caption ? `${shown.scenery.caption}  ` : "";
+      shown.returns.textContent = own + "return " + tags.map(tag => `${tag} ${short(panel.returnsOf[tag](at))}`).join("  ");
       shown.figure.classList.toggle("chosen", panels.length > 1 && number === chosen);
     });
     drawCurves();
