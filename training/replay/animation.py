@@ -162,7 +162,7 @@ class Animation:
         repeats = round(self.frames_per_second * self.seconds_at_an_end)
         height, width = self.frames[0].shape[:2]
         film = imageio_ffmpeg.write_frames(
-            str(path), (width, height), fps=self.frames_per_second, macro_block_size=2, quality=8
+            str(path), (width, height), fps=self.frames_per_second, macro_block_size=2, quality=6
         )
         film.send(None)
         try:
