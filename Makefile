@@ -41,7 +41,7 @@ if [ -t 1 ]; then "$$@"; else "$$@" >$(INSTALL_LOG) 2>&1 || { cat $(INSTALL_LOG)
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-fast lint lint-style lint-types format install install-test install-lint same-python clean distclean
+.PHONY: help train gallery test test-fast lint lint-style lint-types format install install-test install-lint same-python clean distclean
 .PHONY: gpu-wheels gpu-install gpu-test gpu-benchmark
 
 help:  ## show this list
@@ -49,6 +49,9 @@ help:  ## show this list
 
 train: install  ## train policies in tag_gridworld, evaluate and animate them
 	@$(BIN)/warpdrive train $(ARGS)
+
+gallery: $(VENV)/.installed-video  ## draw episodes of trained policies, gallery/index.html (ARGS="--train": train them again)
+	@$(BIN)/python tools/gallery.py $(if $(filter file,$(origin ARGS)),,$(ARGS))
 
 test: install-test  ## run the test suite on all cores
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
@@ -108,6 +111,11 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(call install,--editable ".[test]")
 	@touch $@
 
+$(VENV)/.installed-video: $(VENV)/.installed
+	@echo "Installing ffmpeg"
+	$(call install,--editable ".[video]")
+	@touch $@
+
 $(VENV)/.installed-lint: $(VENV)/.installed
 	@echo "Installing ruff and mypy"
 	$(call install,--editable ".[lint]")
@@ -119,7 +127,7 @@ $(VENV)/.created:
 	@$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) cannot create a virtual environment (on Debian and Ubuntu: apt install python3-venv)"; rm -rf $(VENV); exit 1; }
 	@touch $@
 
-clean:  ## remove build and test artifacts (keeps .venv and runs)
+clean:  ## remove build and test artifacts (keeps .venv, runs and gallery)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

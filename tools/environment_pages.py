@@ -14,24 +14,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from gallery import ENTRIES
+
 from warpdrive.environment import Environment
 
 PROJECT = Path(__file__).resolve().parents[1]
 FOLDER = PROJECT / "docs" / "environments"
 IMAGES = PROJECT / "docs" / "images"
-CAPTIONS = {
-    "acrobot": "Two links, the path of the free end, and the height above which it has swung",
-    "battle": "Two trained teams of 300 have met; weaker agents are paler, and hits are yellow",
-    "cartpole": "A cart, the pole on it, the direction of the push, and the ends of the track",
-    "continuous_mountain_car": "A car in a valley, and a flag on the hill",
-    "flock": "A thousand boids in flocks after 120 steps, colored by their headings, and their paths",
-    "mountain_car": "A car in a valley, and a flag on the hill",
-    "pendulum": "A rod, the path of its end, the torque, and the place that the end must reach",
-    "simple_spread": "Three agents on their way to three landmarks, one of which is covered",
-    "simple_tag": "Three adversaries chase a good agent around two obstacles",
-    "tag_continuous": "Ten taggers and their reach, a hundred runners, their paths, and dots where they were tagged",
-    "tag_gridworld": "Taggers trained to catch a runner, and the paths of all agents",
-}
+CAPTIONS = {entry.name: entry.caption for entry in ENTRIES}
 """Alternative text of each environment's picture."""
 
 

@@ -63,10 +63,10 @@ class Entry:
     """Animation of the gallery.
 
     Attributes:
-        name: The name of its files, of the folder of its policies, and of the run configuration of their training: one
-            of ``tools/gallery/``, or a shipped one.
+        name: The name of its environment, of its files, and of the folder of its policies.
         caption: The words below it.
         shot: What docs/ shows of it.
+        config: The run configuration of the training, in ``tools/gallery/`` or shipped; "": that of the name.
         parameters: Parameters of the environment that differ from training.
         replicas: The indices of the replicas shown side by side.
         max_steps: The number of steps; None: whole episodes.
@@ -78,6 +78,7 @@ class Entry:
     name: str
     caption: str
     shot: Shot
+    config: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     replicas: Sequence[int] = (0,)
     max_steps: int | None = None
@@ -87,8 +88,9 @@ class Entry:
 
     def run_config(self) -> RunConfig:
         """Load the run configuration of the training."""
-        own = SOURCES / f"{self.name}.yaml"
-        return load_config(own if own.exists() else self.name)
+        name = self.config or self.name
+        own = SOURCES / f"{name}.yaml"
+        return load_config(own if own.exists() else name)
 
     def make(self) -> Environment:
         """Create the environment."""
@@ -98,8 +100,7 @@ class Entry:
 
     def policies(self) -> dict[str, wd.TrainedPolicy]:
         """Load the policies, by policy tag."""
-        tags = sorted(path.stem for path in (POLICIES / self.name).glob("*.safetensors"))
-        return {tag: wd.load_policy(POLICIES / self.name, tag) for tag in tags}
+        return {tag: wd.load_policy(POLICIES / self.name, tag) for tag in self.make().policy_tags}
 
     @torch.no_grad()
     def film(self) -> Film:
@@ -120,30 +121,30 @@ ENTRIES = [
     Entry(
         "battle",
         "Two thousand agents fight on a grid. Both teams learned with 64 agents each.",
-        Shot(range(0, 120, 2), width=560),
-        {"agents_per_team": 1000, "map_size": 90, "gap": 8, "episode_length": 300},
+        Shot(range(0, 166, 3), width=480, fps=10.0),
+        parameters={"agents_per_team": 1000, "map_size": 90, "gap": 8, "episode_length": 300},
         max_steps=170,
-        width=800,
         fps=15.0,
     ),
     Entry(
         "flock",
         "A thousand boids, coloured by their headings. They learned to flock with 64.",
-        Shot(range(0, 200, 4), width=560),
-        {"num_boids": 1000, "world_size": 60.0, "episode_length": 300},
-        width=800,
+        Shot(range(0, 150, 3), width=400),
+        parameters={"num_boids": 1000, "world_size": 60.0, "episode_length": 240},
         fps=30.0,
     ),
     Entry(
         "tag_continuous",
-        "Ten taggers chase a hundred runners. Both sides learned.",
-        Shot(range(0, 120, 2), width=560),
-        width=800,
+        "Ten taggers chase a hundred runners. Both sides learned in games of four and twelve.",
+        Shot(range(100), width=480),
+        config="tag_continuous_small",
+        parameters={"num_taggers": 10, "num_runners": 100},
+        fps=12.0,
     ),
     Entry(
         "tag_gridworld",
         "Four taggers corner a runner, from three start states.",
-        Shot(range(46), width=640, fps=8.0),
+        Shot(range(46), width=800, fps=8.0),
         replicas=(5, 7, 18),
         width=960,
         fps=8.0,
@@ -151,38 +152,38 @@ ENTRIES = [
     Entry(
         "simple_tag",
         "Three adversaries hunt a faster agent among obstacles.",
-        Shot(range(61), width=640, fps=12.0),
-        {"episode_length": 100},
+        Shot(range(61), width=800, fps=12.0),
+        parameters={"episode_length": 100},
         replicas=(17, 34, 37),
         width=960,
         fps=12.0,
     ),
     Entry(
         "simple_spread",
-        "Three agents share three landmarks, without colliding.",
-        Shot(range(31), width=640, fps=10.0),
-        {"episode_length": 40},
+        "Three agents spread over three landmarks.",
+        Shot(range(31), width=800, fps=10.0),
+        parameters={"episode_length": 40},
         replicas=(4, 9, 23),
         width=960,
         fps=10.0,
     ),
-    Entry("cartpole", "A cart balances a pole.", Shot(range(0, 150)), max_steps=250, fps=30.0),
-    Entry("acrobot", "Two links swing up by the torque between them.", Shot(range(0, 100)), width=480, fps=15.0),
-    Entry("mountain_car", "A car gains momentum to leave a valley.", Shot(range(0, 120)), fps=25.0),
+    Entry("cartpole", "A cart balances a pole.", Shot(range(150)), max_steps=250, fps=30.0),
+    Entry("acrobot", "Two links swing up by the torque between them.", Shot(range(100)), width=480, fps=15.0),
+    Entry("mountain_car", "A car gains momentum to leave a valley.", Shot(range(120)), deterministic=True, fps=25.0),
     Entry(
-        "continuous_mountain_car", "The same with a force of any size, which has a cost.", Shot(range(0, 120)), fps=25.0
+        "continuous_mountain_car", "The same with a force of any size, which has a cost.", Shot(range(120)), fps=25.0
     ),
     Entry(
         "pendulum",
         "A rod swings up and is balanced.",
-        Shot(range(0, 100)),
+        Shot(range(100)),
         replicas=(11,),
         deterministic=True,
         width=480,
     ),
 ]
 IN_BANNER = ("battle", "flock")
-BANNER = Shot(range(0, 132, 2), width=800)
+BANNER = Shot(range(0, 124, 2), width=800)
 """The picture of README.md."""
 
 
