@@ -36,9 +36,7 @@ _NOTICE_TOUCH = """<script>
 const tellTouch = event => { if (event.isTrusted) parent.postMessage("touched", "*"); };
 for (const kind of ["pointerdown", "keydown", "wheel"])
   addEventListener(kind, tellTouch, {capture: true, passive: true});
-const tellHeight = () => parent.postMessage(document.documentElement.offsetHeight, "*");
-addEventListener("load", tellHeight);
-addEventListener("resize", tellHeight);
+new ResizeObserver(() => parent.postMessage(document.body.offsetHeight, "*")).observe(document.body);
 </script>
 """
 """Added to the page of an episode: tells the page around it that the user plays with it, and its height."""

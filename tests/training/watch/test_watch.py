@@ -278,6 +278,8 @@ def test_the_page_follows_the_training(
         browser_page.wait_for_selector("iframe[src='episode/3']:only-child")
         assert not find("#newer").is_visible()
         assert browser_page.evaluate("document.documentElement.scrollWidth") <= 390
+        inside = browser_page.frames[1].evaluate
+        browser_page.wait_for_function(f"frame.clientHeight >= {inside('document.body.scrollHeight')}")
     run.summary.write_text(json.dumps({"status": "finished", "message": ""}))
     browser_page.evaluate("look()")
     assert (find("#state").inner_text(), find("#message").inner_text()) == ("ended", "finished")
