@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from browser import Opened, browser, opened  # noqa: F401 (fixtures)
 from PIL import Image
 
 from warpdrive.file_lock import locked
@@ -127,6 +128,30 @@ def test_values_under_the_pointer_are_those_of_the_logs(run: Path, tmp_path: Pat
     lengths = plots["length of episodes"]
     assert lengths["names"] == ["15", "16", "17", "18", "19", "20"]
     assert lengths["lines"][0]["mean"] == [0.5, 0, 0, 0, 0, 0.5]
+
+
+def test_charts_show_values_to_pointer_keyboard_and_finger(run: Path, opened: Opened) -> None:  # noqa: F811
+    assert main(["report", str(run)]) == 0
+    page = opened(run / "report.html", 390, 844, has_touch=True)
+    chart = page.locator(".plot", has=page.get_by_label("charts/episodic_return"))
+    label, plot = chart.locator("output"), chart.locator("svg")
+    assert not label.is_visible() and page.locator("#hint").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390, "nothing is wider than the screen"
+    plot.hover()
+    assert label.inner_text() == "step 500\ntagger: 5\nrunner: -10"
+    page.mouse.move(0, 0)
+    assert not label.is_visible()
+    plot.focus()
+    for key, shown in (("Home", "step 100\n"), ("ArrowRight", "step 200\n"), ("End", "step 1,000\n")):
+        plot.press(key)
+        assert label.inner_text().startswith(shown)
+    outside = page.evaluate("e => e.getBoundingClientRect().right > innerWidth", label.element_handle())
+    plot.press("Escape")
+    assert not outside and not label.is_visible()
+    plot.tap()
+    assert label.inner_text().startswith("step 500\n")
+    page.locator("h1").tap()
+    assert not label.is_visible()
 
 
 @pytest.mark.parametrize(
