@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from environment_parameters import CONFIGURATIONS
 from gpu_code import GpuCode
 from state_hash import state_hash
 
@@ -10,31 +13,33 @@ import warpdrive as wd
 
 REPLICAS, STEPS = 100, 10_000
 TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
-MANY_AGENTS = {
-    **dict.fromkeys(("tag_continuous", "tag_gridworld", "simple_tag", "simple_spread"), 500),
-    **dict.fromkeys(("battle", "flock"), 200),
+SEVERAL = {
+    **dict.fromkeys(("flock", "simple_spread", "simple_tag", "tag_continuous", "tag_gridworld"), 500),
+    "battle": 200,
 }
-"""The numbers of steps of GPU code, which the host runs thread after thread."""
-PARAMETERS = {
+"""Numbers of steps of GPU code with several agents, which the host runs thread after thread, in 25 replicas."""
+PARAMETERS = {name: configurations[0] for name, configurations in CONFIGURATIONS.items()}
+MANY_AGENTS: dict[str, dict[str, Any]] = {
     "battle": {"agents_per_team": 20, "map_size": 15, "random_starts": True, "minimap": True},
-    "flock": {"num_boids": 10, "num_neighbours": 3, "world_size": 6.0},
+    "tag_continuous": {},  # 105
 }
-"""Parameters of environments, so that all of their functions run, with few agents."""
+"""Parameters of environments with more agents than a warp has threads."""
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_cuda_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPDRIVE_CUDA_ON_HOST", "1")
-    env = wd.make(name)
+    env = wd.make(name, **PARAMETERS[name])
     assert state_hash(env, "pycuda", REPLICAS, STEPS) == state_hash(env, "cpu", REPLICAS, STEPS)
 
 
 @pytest.mark.parametrize("name", wd.registered_names())
 def test_gpu_code(name: str) -> None:
     """Kernels become GPU code, which computes in float32 alone, and the same bits as the CPU's."""
-    num_steps, backend = MANY_AGENTS.get(name, STEPS), GpuCode(linked=True)
-    env = wd.make(name, **PARAMETERS.get(name, {}))
-    assert state_hash(env, backend, REPLICAS, num_steps) == state_hash(env, "cpu", REPLICAS, num_steps)
+    sizes = (25, SEVERAL[name]) if name in SEVERAL else (REPLICAS, STEPS)
+    backend = GpuCode(linked=True)
+    env = wd.make(name, **MANY_AGENTS.get(name, PARAMETERS[name]))
+    assert state_hash(env, backend, *sizes) == state_hash(env, "cpu", *sizes)
     assert len(backend.compiled) == 2
     for kernel, code in backend.compiled.items():
         assert ".f64" not in code.ptx, f"{kernel} computes in float64"
@@ -43,5 +48,5 @@ def test_gpu_code(name: str) -> None:
 
 
 def test_another_seed_has_another_hash() -> None:
-    env = wd.make("cartpole")
+    env = wd.make("cartpole", **PARAMETERS["cartpole"])
     assert state_hash(env, "cpu", REPLICAS, 800, seed=1) != state_hash(env, "cpu", REPLICAS, 800, seed=2)

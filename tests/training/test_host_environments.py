@@ -28,12 +28,12 @@ def test_cartpole_of_gymnasium_is_solved(tmp_path, monkeypatch):
     assert (found.name, found.env.name, found.env.parameters) == ("CartPole-v1", "gymnasium", {"id": "CartPole-v1"})
     trainer = wd.Trainer(make_env(found), found)
     summary = trainer.train(progress=False)
-    result = trainer.evaluate(30, progress=False)
+    result = trainer.evaluate(10, progress=False)
     assert result.mean_return["agent"] > 120
     assert result.mean_return["agent"] == pytest.approx(result.mean_length)  # a reward of 1 per step
-    assert result == trainer.evaluate(30, progress=False)  # the same start states each time
+    assert result == trainer.evaluate(10, progress=False)  # the same start states each time
     loaded = wd.Trainer.load(summary.run_folder)
-    assert loaded.evaluate(30, progress=False) == result
+    assert loaded.evaluate(10, progress=False) == result
     policy = wd.load_policy(summary.run_folder)
     assert policy.act(np.zeros((1, 4), np.float32)).shape == (1,)
 

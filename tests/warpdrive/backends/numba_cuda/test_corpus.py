@@ -1,6 +1,6 @@
 """Kernels as the field writes them become GPU code, with the blocks and threads of their authors.
 
-Every second one of the corpus, as compilation takes long: ``test_gpu.py`` runs all of them on a GPU.
+Every fourth one of the corpus, as compilation takes long: ``test_gpu.py`` runs all of them on a GPU.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def compiled(kernel, arguments):
     return compile_kernel(resolved, parameters, None, (9, 0))
 
 
-@pytest.mark.parametrize("case", CASES[::2], ids=[case.name for case in CASES[::2]])
+@pytest.mark.parametrize("case", CASES[::4], ids=[case.name for case in CASES[::4]])
 def test_compiles(case):
     def launch(kernel, blocks, threads, *arguments, shared=0):
         kernel = wd.kernel(kernel)

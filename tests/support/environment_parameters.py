@@ -1,0 +1,62 @@
+"""Parameters of the registered environments with which several tests compare backends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SHORT = {"episode_length": 17}
+CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
+    "tag_gridworld": [
+        {**SHORT, "num_taggers": 2, "grid_length": 4, "random_starts": True, "seed": 3, "wall_hit_penalty": 0.7},
+        {**SHORT, "num_taggers": 40, "grid_length": 9, "use_full_observation": False},
+    ],
+    "tag_continuous": [
+        {
+            **SHORT,
+            "num_taggers": 2,
+            "num_runners": 3,
+            "grid_length": 3.0,
+            "tagging_distance": 0.1,
+            "seed": 1,
+            "runner_exits_game_after_tagged": False,
+            "edge_hit_penalty": -0.5,
+            "max_turn": 2.5,
+            "min_turn": -7.0,
+            "skill_level_tagger": 2.0,
+        },
+        {
+            **SHORT,
+            "num_taggers": 4,
+            "num_runners": 29,
+            "use_full_observation": False,
+            "num_other_agents_observed": 5,
+            "tagging_distance": 0.05,
+        },
+    ],
+    "battle": [
+        {**SHORT, "agents_per_team": 4, "map_size": 6, "random_starts": True, "view_range": 1, "damage": 5.0},
+        {**SHORT, "agents_per_team": 9, "map_size": 8, "spacing": 1, "gap": 0, "minimap": True, "damage": 5.0},
+    ],
+    "cartpole": [
+        {
+            **SHORT,
+            "gravity": 12.0,
+            "push_force": 25.0,
+            "see_velocities": False,
+            "pole_mass": 0.3,
+            "start_range": 0.15,
+            "time_step": 0.05,
+        }
+    ],
+    "acrobot": [{**SHORT, "gravity": 6.0}],
+    "mountain_car": [{**SHORT, "force": 0.02, "goal_position": 0.1}],
+    "continuous_mountain_car": [{**SHORT, "power": 0.02, "goal_position": 0.1}],
+    "pendulum": [{**SHORT, "length": 1.5}],
+    "flock": [{**SHORT, "num_boids": 9, "world_size": 3.0, "num_neighbours": 3, "max_turn": 2.5}],
+    "simple_spread": [{**SHORT, "num_agents": 5, "num_landmarks": 2, "continuous_actions": True}],
+    "simple_tag": [{**SHORT, "num_adversaries": 2, "num_good_agents": 2, "num_obstacles": 3}],
+}
+"""Configurations by the registered name, with short episodes, so that many end.
+
+Tests that use the same ones share compiled kernels, of which numbers of agents and sizes of observations are constants.
+"""
