@@ -20,7 +20,6 @@ SEVERAL = {
 """Numbers of steps of GPU code with several agents, which the host runs thread after thread, in 25 replicas."""
 PARAMETERS = {name: configurations[0] for name, configurations in CONFIGURATIONS.items()}
 MANY_AGENTS: dict[str, dict[str, Any]] = {
-    "battle": {"agents_per_team": 20, "map_size": 15, "random_starts": True, "minimap": True},
     "tag_continuous": {},  # 105
 }
 """Parameters of environments with more agents than a warp has threads."""

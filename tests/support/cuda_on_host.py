@@ -40,8 +40,9 @@ WARP, MAX_THREADS, MAX_SHARED, STACK, CONTEXT = 32, 1024, 228 * 1024, 1 << 18, 4
 AXES = [f"{register}.{axis}" for register in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"]
 WORDS = [*AXES, "laneid", "dynamic", "waits", "vote", "outcome", "fibre", "scheduler"]
 """Words of 64 bits shared by the scheduler and the threads."""
-DONE, WARP_BARRIER, BARRIER, COUNT, AND, OR = range(6)
+DONE, WARP_BARRIER, WARP_VOTE, BARRIER, COUNT, AND, OR = range(7)
 """Events that a thread waits for."""
+FULL = 2**WARP - 1
 VOTES = {COUNT: sum, AND: all, OR: any}
 
 
@@ -62,6 +63,9 @@ class HostCode:
             module.triple, module.data_layout = linked.triple, linked.data_layout
             linked.link_in(module)
         linked.verify()
+        declared = [function.name for function in linked.functions if function.is_declaration]
+        missing = [name for name in declared if name.startswith(("gpu.", "nv_"))]
+        assert not missing, f"cannot be run on the host: {', '.join(missing)}"  # else no symbol at all would be found
         self.shared = [(m[1], m[2]) for text in modules for m in re.finditer(_SHARED, text, re.MULTILINE)]
         self.engine = llvm.create_mcjit_compiler(linked, _target().create_target_machine(opt=0))
         self.engine.finalize_object()
@@ -113,7 +117,7 @@ class HostCode:
                 self._set("laneid", number % WARP, self._get("dynamic"), DONE, 0, outcome)
                 self._set("fibre", fibres[number], _scheduler())
                 _libc().swapcontext(ctypes.c_void_p(_scheduler()), ctypes.c_void_p(fibres[number]))
-                waiting[number], votes[number] = self._get("waits"), self._get("vote") & 0xFFFFFFFF
+                waiting[number], votes[number] = self._get("waits"), self._get("vote")
                 if waiting[number] == DONE:
                     del waiting[number], votes[number]
             ready, outcome = _released(waiting, votes)
@@ -150,14 +154,16 @@ def _released(waiting: dict[int, int], votes: dict[int, int]) -> tuple[list[int]
     if not waiting:
         return [], 0
     kinds = set(waiting.values())
-    if len(kinds) == 1 and kinds != {WARP_BARRIER}:
+    if len(kinds) == 1 and not kinds & {WARP_BARRIER, WARP_VOTE}:
         (kind,) = kinds
         outcome = int(VOTES[kind](vote != 0 for vote in votes.values())) if kind in VOTES else 0
         return list(waiting), outcome
-    for warp in {number // WARP for number in waiting}:
-        lanes = [number for number in waiting if number // WARP == warp]
-        if all(waiting[lane] == WARP_BARRIER for lane in lanes):
-            return lanes, 0
+    for number, kind in waiting.items():
+        if kind in (WARP_BARRIER, WARP_VOTE):
+            mask, first = votes[number] & FULL, number - number % WARP
+            lanes = [first + lane for lane in range(WARP) if mask >> lane & 1 and first + lane in waiting]
+            if all(waiting[lane] == kind and votes[lane] & FULL == mask for lane in lanes):
+                return lanes, sum(1 << lane % WARP for lane in lanes if votes[lane] >> 32)
     raise DeadlockError(f"threads wait at different barriers: {waiting}")
 
 
@@ -325,8 +331,7 @@ def _runtime(kernel: str, parameters: list[str]) -> str:
     waits, vote, outcome, fibre, scheduler = (_word(WORDS[n]) for n in range(-5, 0))
     lines.append(f"""
 declare i32 @swapcontext(ptr, ptr)
-define i32 @gpu.wait(i64 %kind, i32 %says) noinline {{
-  %vote = zext i32 %says to i64
+define i32 @gpu.wait(i64 %kind, i64 %vote) noinline {{
   store volatile i64 %kind, ptr {waits}
   store volatile i64 %vote, ptr {vote}
   %from = load volatile ptr, ptr {fibre}
@@ -337,16 +342,35 @@ define i32 @gpu.wait(i64 %kind, i32 %says) noinline {{
   ret i32 %word
 }}
 define void @gpu.barrier0() {{
-  %all = call i32 @gpu.wait(i64 {BARRIER}, i32 0)
+  %all = call i32 @gpu.wait(i64 {BARRIER}, i64 0)
   ret void
 }}
 define void @gpu.bar.warp.sync(i32 %mask) {{
-  %all = call i32 @gpu.wait(i64 {WARP_BARRIER}, i32 0)
+  %lanes = zext i32 %mask to i64
+  %all = call i32 @gpu.wait(i64 {WARP_BARRIER}, i64 %lanes)
   ret void
+}}
+define {{i32, i1}} @gpu.vote.sync(i32 %mask, i32 %mode, i1 %says) {{
+  %lanes = zext i32 %mask to i64
+  %high = select i1 %says, i64 {1 << 32}, i64 0
+  %vote = or i64 %lanes, %high
+  %ballot = call i32 @gpu.wait(i64 {WARP_VOTE}, i64 %vote)
+  %all = icmp eq i32 %ballot, %mask
+  %any = icmp ne i32 %ballot, 0
+  %none = icmp eq i32 %ballot, 0
+  %equal = or i1 %all, %none
+  %is.all = icmp eq i32 %mode, 0
+  %is.any = icmp eq i32 %mode, 1
+  %other = select i1 %is.any, i1 %any, i1 %equal
+  %holds = select i1 %is.all, i1 %all, i1 %other
+  %one = insertvalue {{i32, i1}} undef, i32 %ballot, 0
+  %both = insertvalue {{i32, i1}} %one, i1 %holds, 1
+  ret {{i32, i1}} %both
 }}""")
     for name, kind in {"popc": COUNT, "and": AND, "or": OR}.items():
         lines.append(f"""define i32 @gpu.barrier0.{name}(i32 %says) {{
-  %all = call i32 @gpu.wait(i64 {kind}, i32 %says)
+  %vote = zext i32 %says to i64
+  %all = call i32 @gpu.wait(i64 {kind}, i64 %vote)
   ret i32 %all
 }}""")
     for name, operation, kind in (
