@@ -210,16 +210,24 @@ def _replays(runs: Sequence[Contents], groups: Sequence[Group], beside: Path) ->
     figures = []
     for run in [run for run in first_of if run is not None][:_REPLAYS]:
         assert run.replay is not None
-        caption = f"<figcaption>{escape(run.label)}</figcaption>" if len(runs) > 1 else ""
+        words = [escape(run.label)] if len(runs) > 1 else []
+        page = run.replay.with_suffix(".html")
+        if page.exists():
+            words.append(f'<a href="{_relative(page, beside)}">player</a>')
+        caption = f"<figcaption>{', '.join(words)}</figcaption>" if words else ""
         if run.replay.stat().st_size <= _EMBEDDED:
             data = run.replay.read_bytes()
             if data.startswith(b"GIF8"):
                 source = f"data:image/gif;base64,{base64.b64encode(data).decode('ascii')}"
                 figures.append(f'<figure><img src="{source}" alt="animated episodes">{caption}</figure>')
             continue
-        path = quote(os.path.relpath(run.replay, beside).replace(os.sep, "/"))
-        figures.append(f'<figure><a href="{escape(path)}">replay.gif</a>{caption}</figure>')
+        figures.append(f'<figure><a href="{_relative(run.replay, beside)}">replay.gif</a>{caption}</figure>')
     return f'<div class="replays">{"".join(figures)}</div>' if figures else ""
+
+
+def _relative(path: Path, beside: Path) -> str:
+    """Return the address of a file on a page in the folder ``beside``."""
+    return escape(quote(os.path.relpath(path, beside).replace(os.sep, "/")))
 
 
 def _charts(charts: Iterable[Chart]) -> str:

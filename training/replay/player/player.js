@@ -10,11 +10,13 @@
   };
   const [KIND, X, Y, WIDTH, HEIGHT, ANGLE, COLOUR, OPACITY, EDGE, LINE, LAYER, TRAIL] = data.fields.map((_, at) => at);
   const CIRCLE = 1, RECTANGLE = 2, TRIANGLE = 3, SECTOR = 4, SEGMENT = 5;
+  const ARROW = [[1, 0], [-1, 0.7], [-0.55, 0], [-1, -0.7]], BOX = [[-1, -1], [1, -1], [1, 1], [-1, 1]];
   const GREY = 7, INK = 8, PAPER = 9, GROUND = 10;
-  const SHADES = 4; // of a trail, the older the fainter
+  const SHADES = 4, TRAIL_OPACITY = 0.55; // of a trail, the older the fainter
   const LONGEST_PART = 0.5; // of the view: a longer part of a trail is a jump, as at the border of a torus
   const SMOOTHEST = 0.1; // of the view: a longer move of a shape within one step is not interpolated
-  const CAPTION = 42; // pixels
+  const MANY = 200; // agents: from here on trails are thin
+  const CAPTION = 42, MARGIN = 6; // of panels and of the curves, in pixels
 
   // ---- the films, their states one after the other ----
   const tags = Object.keys(data.tags);
@@ -167,24 +169,6 @@
         order.push(row);
       }
     if (!sorted) order.sort((one, other) => fields[LAYER](at, one) - fields[LAYER](at, other) || one - other);
-    // Shapes of one kind and colour without outline are one path.
-    let path = null;
-    const finish = () => {
-      if (path && path.kind === SEGMENT) {
-        pen.lineWidth = path.line;
-        pen.strokeStyle = path.fill;
-        pen.stroke();
-      } else if (path) {
-        pen.fillStyle = path.fill;
-        pen.fill();
-        if (path.edge >= 0) {
-          pen.lineWidth = 1;
-          pen.strokeStyle = colourOf(path.edge);
-          pen.stroke();
-        }
-      }
-      path = null;
-    };
     for (const row of order) {
       const kind = fields[KIND](at, row), edge = fields[EDGE](at, row);
       const [worldX, worldY, angle] = place(panel, at, row);
@@ -192,57 +176,85 @@
       const high = fields[HEIGHT](at, row), b = 0.5 * scale * high;
       const reach = kind === SECTOR ? Math.abs(a) : 2 * Math.hypot(a, b);
       if (x + reach < 0 || y + reach < 0 || x - reach > width || y - reach > height) continue;
-      const fill = mixed(fields[COLOUR](at, row), fields[OPACITY](at, row));
-      const line = kind === SEGMENT ? Math.max(1, fields[LINE](at, row) * scale) : 0;
-      if (!path || edge >= 0 || path.edge >= 0 || path.kind !== kind || path.fill !== fill || path.line !== line) {
-        finish();
-        path = { kind, fill, edge, line };
-        pen.beginPath();
-      }
-      if (kind === CIRCLE) {
-        pen.moveTo(x + Math.abs(a), y);
-        if (a === b) pen.arc(x, y, Math.abs(a), 0, 2 * Math.PI);
-        else pen.ellipse(x, y, Math.abs(a), Math.abs(b), 0, 0, 2 * Math.PI);
-      } else if (kind === SEGMENT) {
+      const colour = mixed(fields[COLOUR](at, row), fields[OPACITY](at, row));
+      pen.beginPath();
+      if (kind === SEGMENT) {
         pen.moveTo(x, y);
         pen.lineTo(x + 2 * a, y - 2 * b);
+        pen.lineWidth = Math.max(1, fields[LINE](at, row) * scale);
+        pen.strokeStyle = colour;
+        pen.stroke();
+        continue;
+      }
+      if (kind === CIRCLE) {
+        pen.ellipse(x, y, Math.abs(a), Math.abs(b), 0, 0, 2 * Math.PI);
       } else if (kind === SECTOR) {
         pen.moveTo(x, y);
         pen.arc(x, y, Math.abs(a), -(angle + 0.5 * high), -(angle - 0.5 * high));
         pen.closePath();
       } else {
         const cosine = Math.cos(angle), sine = Math.sin(angle);
-        const corner = (u, v) => [x + u * cosine - v * sine, y - u * sine - v * cosine];
-        const corners = kind === TRIANGLE
-          ? [[a, 0], [-a, 0.7 * b], [-0.55 * a, 0], [-a, -0.7 * b]]
-          : [[-a, -b], [a, -b], [a, b], [-a, b]];
-        corners.forEach(([u, v], number) => pen[number ? "lineTo" : "moveTo"](...corner(u, v)));
+        for (const [u, v] of kind === TRIANGLE ? ARROW : BOX)
+          pen.lineTo(x + u * a * cosine - v * b * sine, y - u * a * sine - v * b * cosine);
         pen.closePath();
       }
+      pen.fillStyle = colour;
+      pen.fill();
+      if (edge >= 0) {
+        pen.lineWidth = 1;
+        pen.strokeStyle = colourOf(edge);
+        pen.stroke();
+      }
     }
-    finish();
   }
 
   function drawTrails(shown, toX, toY) {
-    const { panel, pen, at } = shown, { fields } = panel;
-    if (panel.shapes[TRAIL] === 0 || at === 0) return;
-    const view = shown.scenery.view;
-    const limit = LONGEST_PART * Math.min(view[1] - view[0], view[3] - view[2]);
+    const { panel, pen, at, width, height, frame } = shown, { fields } = panel;
+    if (panel.shapes[TRAIL] === 0) return;
     const groups = new Map(); // colour: rows
-    let longest = 0;
     for (let row = 0; row < panel.rowsOfAgents; row++) {
-      const trail = fields[KIND](at, row) ? fields[TRAIL](at, row) : 0;
-      if (!trail) continue;
-      longest = Math.max(longest, trail);
+      if (!fields[KIND](at, row) || !fields[TRAIL](at, row)) continue;
       const colour = fields[COLOUR](at, row);
       if (!groups.has(colour)) groups.set(colour, []);
       groups.get(colour).push(row);
     }
-    const { steps } = film();
+    if (!groups.size) return;
+    // What happened before this state is drawn once for all frames between it and the next.
+    const about = [state, theme, width, height, frame.scale, frame.left, frame.top].join();
+    shown.trails ??= { picture: document.createElement("canvas"), about: "" };
+    const { picture } = shown.trails;
+    if (shown.trails.about !== about) {
+      shown.trails.about = about;
+      Object.assign(picture, { width: shown.canvas.width, height: shown.canvas.height });
+      drawPast(shown, groups, picture.getContext("2d"), toX, toY);
+    }
+    pen.drawImage(picture, 0, 0, width, height);
+    if (!part) return;
+    pen.lineWidth = trailWidth(panel);
+    for (const [colour, rows] of groups) {
+      pen.beginPath();
+      for (const row of rows) {
+        const [x, y] = place(panel, at, row);
+        pen.moveTo(toX(fields[X](at, row)), toY(fields[Y](at, row)));
+        pen.lineTo(toX(x), toY(y));
+      }
+      pen.strokeStyle = mixed(colour, TRAIL_OPACITY);
+      pen.stroke();
+    }
+  }
+
+  // Browsers without a GPU draw lines of one pixel many times as fast as wider ones.
+  const trailWidth = panel => panel.rowsOfAgents > MANY ? 1 / (devicePixelRatio || 1) : 1.5;
+
+  function drawPast({ panel, at, scenery: { view } }, groups, pen, toX, toY) {
+    const { fields } = panel, { steps } = film(), pixels = devicePixelRatio || 1;
+    const limit = LONGEST_PART * Math.min(view[1] - view[0], view[3] - view[2]);
+    let longest = 0;
+    for (const rows of groups.values()) for (const row of rows) longest = Math.max(longest, fields[TRAIL](at, row));
     longest = Math.min(longest, steps[at]);
-    pen.lineWidth = 1.5;
-    pen.lineJoin = "bevel"; // quicker, and not seen in lines so thin
-    pen.lineCap = "butt";
+    pen.setTransform(pixels, 0, 0, pixels, 0, 0);
+    pen.lineWidth = trailWidth(panel);
+    pen.lineJoin = "bevel";
     for (let shade = 0; shade < SHADES; shade++) {
       const [oldest, newest] = [shade, shade + 1].map(number => longest - Math.round(number * longest / SHADES));
       let first = at;
@@ -265,14 +277,12 @@
               drawing = true;
             } else drawing = false;
             [x, y, known] = [oldX, oldY, true];
-            if (earlier === at) [x, y] = place(panel, at, row);
           }
         }
-        pen.strokeStyle = mixed(colour, 0.55 * (shade + 1) / SHADES);
+        pen.strokeStyle = mixed(colour, TRAIL_OPACITY * (shade + 1) / SHADES);
         pen.stroke();
       }
     }
-    pen.lineJoin = pen.lineCap = "round";
   }
 
   /** Mark the chosen agent. */
@@ -330,8 +340,8 @@
       Object.assign(shown.canvas.style, { width: `${width}px`, height: `${height}px` });
       shown.figure.style.width = `${width}px`;
     });
-    const curves = element("curves");
-    Object.assign(curves, { width: Math.round(curves.clientWidth * pixels), height: Math.round(curves.clientHeight * pixels) });
+    const { canvas } = curves;
+    Object.assign(canvas, { width: Math.round(canvas.clientWidth * pixels), height: Math.round(canvas.clientHeight * pixels) });
     draw();
   }
 
@@ -343,17 +353,24 @@
     return text.replace("-", "\u2212");
   };
 
-  function draw() {
+  let described = ""; // what the words, curves and arrays on the page are about
+
+  function draw(everything = true) {
     show(states[state].film);
+    for (const shown of panels) drawPanel(shown);
+    if (everything || described !== `${state} ${chosen} ${agent}`) describe();
+  }
+
+  function describe() {
+    described = `${state} ${chosen} ${agent}`;
     const { at } = states[state], step = film().steps[at];
-    panels.forEach((shown, number) => {
-      drawPanel(shown);
-      const { panel } = shown, ended = step >= panel.length;
-      const words = [film().title, panels.length > 1 ? `replica ${panel.replica}` : "", `step ${Math.min(step, panel.length)}`];
-      shown.words.textContent = words.filter(Boolean).join(" \u00b7 ") + (ended && panel.ending ? `: ${panel.ending}` : "");
-      const own = shown.scenery.caption ? `${shown.scenery.caption}  ` : "";
-      shown.returns.textContent = own + "return " + tags.map(tag => `${tag} ${short(panel.returnsOf[tag](at))}`).join("  ");
-      shown.figure.classList.toggle("chosen", panels.length > 1 && number === chosen);
+    panels.forEach(({ panel, figure, scenery, words, returns }, number) => {
+      const ended = step >= panel.length;
+      const title = [film().title, panels.length > 1 ? `replica ${panel.replica}` : "", `step ${Math.min(step, panel.length)}`];
+      words.textContent = title.filter(Boolean).join(" \u00b7 ") + (ended && panel.ending ? `: ${panel.ending}` : "");
+      const own = scenery.caption ? `${scenery.caption}  ` : "";
+      returns.textContent = own + "return " + tags.map(tag => `${tag} ${short(panel.returnsOf[tag](at))}`).join("  ");
+      figure.classList.toggle("chosen", panels.length > 1 && number === chosen);
     });
     drawCurves();
     element("frame").value = state;
@@ -362,65 +379,69 @@
   }
 
   // ---- curves ----
+  const curves = { canvas: element("curves"), picture: document.createElement("canvas"), about: "", values: [] };
+
   function drawCurves() {
-    const canvas = element("curves"), pen = canvas.getContext("2d"), pixels = devicePixelRatio || 1;
-    const width = canvas.width / pixels, height = canvas.height / pixels, { steps } = film(), { at } = states[state];
-    if (!width || !height) return;
-    const lines = [];
-    panels.forEach(({ panel }, number) => {
-      for (const tag of tags) lines.push({ of: panel.returnsOf[tag], colour: colourOfTag(tag), faint: number !== chosen });
-    });
+    const { canvas, picture } = curves, pixels = devicePixelRatio || 1, width = canvas.width / pixels;
+    const { steps } = film(), { at } = states[state];
     const own = returnOfAgent && returnOfAgent.panel === panels[chosen].panel && returnOfAgent.agent === agent;
-    if (own) lines.push({ of: step => returnOfAgent.sums[step], colour: INK, faint: false });
+    const about = [filmShown, chosen, own ? agent : "", theme, canvas.width, canvas.height].join();
+    if (!width) return;
+    if (curves.about !== about) {
+      curves.about = about;
+      const lines = panels.flatMap(({ panel }, number) => tags.map(tag =>
+        ({ name: tag, of: panel.returnsOf[tag], colour: colourOfTag(tag), faint: number !== chosen })));
+      if (own) lines.push({ name: `agent ${agent}`, of: step => returnOfAgent.sums[step], colour: INK, faint: false });
+      Object.assign(picture, { width: canvas.width, height: canvas.height });
+      plot(picture, lines, steps.length);
+      const legend = element("legend");
+      legend.textContent = "";
+      curves.values = lines.filter(({ faint }) => !faint).map(({ name, of, colour }) => {
+        const item = make("span", legend);
+        make("i", item).style.background = colourOf(colour);
+        const value = make("span", item);
+        return step => value.textContent = `${name} ${short(of(step))}`;
+      });
+    }
+    const pen = canvas.getContext("2d"), x = pixels * (MARGIN + (width - 2 * MARGIN) * at / Math.max(1, steps.length - 1));
+    pen.drawImage(picture, 0, 0);
+    pen.fillStyle = colourOf(INK);
+    pen.fillRect(x - 0.5 * pixels, 0, pixels, canvas.height);
+    for (const show of curves.values) show(at);
+  }
+
+  function plot(canvas, lines, count) {
+    const pen = canvas.getContext("2d"), pixels = devicePixelRatio || 1;
+    const width = canvas.width / pixels, height = canvas.height / pixels;
     let [low, high] = [0, 0];
     for (const { of } of lines)
-      for (let step = 0; step < steps.length; step++) {
-        const value = of(step);
-        if (value < low) low = value;
-        if (value > high) high = value;
+      for (let step = 0; step < count; step++) {
+        low = Math.min(low, of(step));
+        high = Math.max(high, of(step));
       }
     if (high === low) high = low + 1;
-    const margin = 6, toX = step => margin + (width - 2 * margin) * step / Math.max(1, steps.length - 1);
-    const toY = value => height - margin - (height - 2 * margin) * (value - low) / (high - low);
+    const toX = step => MARGIN + (width - 2 * MARGIN) * step / Math.max(1, count - 1);
+    const toY = value => height - MARGIN - (height - 2 * MARGIN) * (value - low) / (high - low);
     pen.setTransform(pixels, 0, 0, pixels, 0, 0);
     pen.fillStyle = colourOf(GROUND);
     pen.fillRect(0, 0, width, height);
-    pen.lineWidth = 1;
-    pen.strokeStyle = mixed(GREY, 0.5);
-    pen.beginPath();
-    pen.moveTo(0, toY(0));
-    pen.lineTo(width, toY(0));
-    pen.stroke();
-    const every = Math.max(1, Math.floor(steps.length / width));
+    pen.fillStyle = mixed(GREY, 0.5);
+    pen.fillRect(0, toY(0) - 0.5, width, 1);
+    const every = Math.max(1, Math.floor(count / width));
     for (const { of, colour, faint } of [...lines].sort((one, other) => other.faint - one.faint)) {
       pen.beginPath();
-      for (let step = 0; step < steps.length; step += every) pen.lineTo(toX(step), toY(of(step)));
-      pen.lineTo(toX(steps.length - 1), toY(of(steps.length - 1)));
+      for (let step = 0; step < count; step += every) pen.lineTo(toX(step), toY(of(step)));
+      pen.lineTo(toX(count - 1), toY(of(count - 1)));
       pen.lineWidth = faint ? 1 : 2;
       pen.strokeStyle = mixed(colour, faint ? 0.35 : 1);
       pen.stroke();
     }
-    pen.lineWidth = 1;
-    pen.strokeStyle = colourOf(INK);
-    pen.beginPath();
-    pen.moveTo(toX(at), 0);
-    pen.lineTo(toX(at), height);
-    pen.stroke();
     pen.fillStyle = mixed(INK, 0.7);
     pen.font = "11px system-ui, sans-serif";
     pen.textBaseline = "top";
-    pen.fillText(short(high), margin, 3);
+    pen.fillText(short(high), MARGIN, 3);
     pen.textBaseline = "bottom";
-    pen.fillText(short(low), margin, height - 3);
-    const legend = element("legend");
-    legend.textContent = "";
-    const entry = (name, colour, value) => {
-      const item = make("span", legend);
-      make("i", item).style.background = colourOf(colour);
-      item.append(`${name} ${short(value)}`);
-    };
-    for (const tag of tags) entry(tag, colourOfTag(tag), panels[chosen].panel.returnsOf[tag](at));
-    if (own) entry(`agent ${agent}`, INK, returnOfAgent.sums[at]);
+    pen.fillText(short(low), MARGIN, height - 3);
   }
 
   // ---- agents ----
@@ -536,12 +557,15 @@
   async function hover(shown, event) {
     const tip = element("tip"), mine = ++hovered;
     const found = agentAt(shown, event.offsetX, event.offsetY);
-    tip.hidden = found === null;
-    if (found === null) return;
+    if (found === null) {
+      tip.hidden = true;
+      return;
+    }
     const values = (await valuesOf(shown.panel, found)).filter(({ ofAgents }) => ofAgents);
     if (mine !== hovered) return;
     const lines = values.slice(0, 10).map(({ name, text }) => `${name}  ${text(shown.at)}`);
     tip.textContent = [`${tagOf.get(found) ?? ""} ${found}`, ...lines].join("\n");
+    tip.hidden = false;
     tip.style.left = `${Math.max(0, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 4))}px`;
     tip.style.top = `${Math.max(0, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 4))}px`;
   }
@@ -556,7 +580,7 @@
       const left = frame.left + x / frame.scale - x / scale, top = frame.top - y / frame.scale + y / scale;
       camera = { zoom: now, ...inView(view, left + 0.5 * shown.width / scale, top - 0.5 * shown.height / scale) };
     }
-    draw();
+    draw(false);
   }
 
   /** Return a point as fractions of a view, the same for all panels. */
@@ -572,14 +596,14 @@
     camera = { zoom: camera.zoom, ...inView(view, ...middle) };
     following = false;
     element("follow").setAttribute("aria-pressed", false);
-    draw();
+    draw(false);
   }
 
   function whole() {
     camera = null;
     following = false;
     element("follow").setAttribute("aria-pressed", false);
-    draw();
+    draw(false);
   }
 
   function follow() {
@@ -587,7 +611,7 @@
     following = !following;
     if (following && !camera) camera = { zoom: 3, x: 0.5, y: 0.5 };
     element("follow").setAttribute("aria-pressed", following);
-    draw();
+    draw(false);
   }
 
   function listen(shown, number) {
@@ -654,7 +678,7 @@
       part = 0;
       state = (state + 1) % states.length;
     }
-    draw();
+    draw(false);
     requestAnimationFrame(tick);
   }
 
@@ -701,7 +725,7 @@
 
   const seek = event => {
     const { width } = element("curves").getBoundingClientRect(), count = film().steps.length;
-    const at = Math.round((event.offsetX - 6) / Math.max(1, width - 12) * (count - 1));
+    const at = Math.round((event.offsetX - MARGIN) / Math.max(1, width - 2 * MARGIN) * (count - 1));
     go(state - states[state].at + Math.min(count - 1, Math.max(0, at)));
   };
   const clicks = {
