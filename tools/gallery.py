@@ -160,10 +160,10 @@ ENTRIES = [
     ),
     Entry(
         "simple_spread",
-        "Three agents spread over three landmarks.",
+        "Three agents share three landmarks: green ones are covered.",
         Shot(range(31), width=800, fps=10.0),
         parameters={"episode_length": 40},
-        replicas=(4, 9, 23),
+        replicas=(8, 18, 36),
         width=960,
         fps=10.0,
     ),
