@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from gallery import ENTRIES
-
 from warpdrive.environment import Environment
 
 PROJECT = Path(__file__).resolve().parents[1]
