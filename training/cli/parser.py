@@ -156,7 +156,7 @@ Prints the address of a page with the state of the run, its learning curves, and
 policy. It can be reached from this machine only, and only with the token in the address.
 
 While the page is open in a visible tab, the training writes its present policy every few seconds, and another process
-records episodes of it on the CPU, in one thread at the lowest priority. Otherwise nothing is written or recorded.
+records episodes of it on the CPU, in one thread at a low priority. Otherwise nothing is written or recorded.
 'warpdrive train --watch' ends the page with the training; 'warpdrive watch' serves it until Ctrl-C."""
 
 REPLAY_EPILOG = """\

@@ -39,7 +39,7 @@ class Episode:
 
 
 class Episodes:
-    """Latest episode of a run, recorded at the lowest priority.
+    """Latest episode of a run, recorded at a low priority, from the second one on at the lowest.
 
     Args:
         run: folder of the run.
@@ -52,7 +52,7 @@ class Episodes:
 
     def __init__(self, run: Path, trust: bool) -> None:
         self.latest: Episode | None = None
-        self.note = "starting to record, at the lowest priority"
+        self.note = "starting to record, at a low priority"
         self._command = [*module_command(_RECORDER), str(run), str(NICENESS), *(["--trust"] if trust else [])]
         self._looked = 0.0
         self._someone_looks, self._closed = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Process that records episodes of the newest policy of a run, beside its training, at the lowest priority.
+"""Process that records episodes of the newest policy of a run, beside its training, at a low priority.
 
 ``python -m warpdrive.training.watch.recorder <run folder> <niceness> [--trust]`` reads a line for each request from
 stdin and answers with a line of JSON on stdout, see :class:`Recorder`. It ends with its stdin.
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 2000
 """Longer episodes are shown up to this step."""
+FIRST_NICENESS = 5
+"""Niceness until the first episode: at the lowest priority nothing would be seen for minutes if all cores are busy."""
 ENVIRONMENT = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
     "CUDA_VISIBLE_DEVICES": "",  # a context takes hundreds of MB of the GPU that trains
@@ -149,10 +151,15 @@ def _requests() -> SimpleQueue[str]:
     return lines
 
 
+def _lower_priority(niceness: int) -> None:
+    if hasattr(os, "nice"):
+        os.nice(niceness - os.nice(0))
+
+
 def main() -> None:
     """Answer requests until stdin ends, or there can be no episodes."""
-    if hasattr(os, "nice"):
-        os.nice(int(sys.argv[2]))
+    niceness = int(sys.argv[2])
+    _lower_priority(min(FIRST_NICENESS, niceness))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what an environment prints is no answer
     requests = _requests()
@@ -172,6 +179,8 @@ def main() -> None:
         answers.flush()
         if "error" in answer:
             return
+        if "page" in answer:
+            _lower_priority(niceness)
 
 
 if __name__ == "__main__":
