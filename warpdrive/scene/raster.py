@@ -15,6 +15,8 @@ from warpdrive.scene.geometry import outline, trail_lines, visible
 from warpdrive.scene.scene import Scene, Shapes
 
 _OVERSAMPLING = 2
+_MANY = 50
+"""Number of shapes from which on trails are thin."""
 
 
 class Raster:
@@ -132,8 +134,10 @@ class Raster:
                 pen.polygon(outline(kind, x, y, a, b, shape), fill=fill, outline=edge, width=_OVERSAMPLING)
 
     def _trails(self, pen: Any, shapes: Shapes, earlier: Sequence[Shapes]) -> None:
+        # Lines of one pixel take a tenth of the time. Half a pixel of the picture is seen less, and drawn stronger.
+        width, strength = (1, 1.6) if len(shapes) > _MANY else (_OVERSAMPLING + 1, 1.0)
         for colour, opacity, line in trail_lines(shapes, earlier, self.view, self._points):
-            pen.line(line, fill=self._mixed(colour, opacity), width=_OVERSAMPLING + 1)
+            pen.line(line, fill=self._mixed(colour, strength * opacity), width=width)
 
     def _mixed(self, colour: int, opacity: float) -> RGB:
         return blend(self.palette[colour], self.palette[fields.GROUND], opacity)
