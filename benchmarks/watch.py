@@ -45,7 +45,7 @@ class Figures:
 
 
 class Page(threading.Thread):
-    """What a browser asks for.
+    """Requests of a browser that shows the page.
 
     Args:
         address: address of the page.

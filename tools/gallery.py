@@ -28,7 +28,7 @@ import warpdrive as wd
 from warpdrive.environment import Environment
 from warpdrive.figures import Frame
 from warpdrive.scene.artist import WIDTH, Artist
-from warpdrive.scene.colours import blend
+from warpdrive.scene.colours import blend, rgb
 from warpdrive.training.checkpoint.checkpoint import find_checkpoint
 from warpdrive.training.config.load import load_config
 from warpdrive.training.config.schema import RunConfig
@@ -245,7 +245,7 @@ def write_gif(path: Path, frames: Sequence[Frame], fps: float) -> None:
         blend(colour, colours.ground, level / LEVELS) for colour in colours[:-1] for level in range(1, LEVELS + 1)
     ]
     palette = Image.new("P", (1, 1))
-    palette.putpalette([part for shade in (blend(colours.ground, colours.ground, 1.0), *shades) for part in shade])
+    palette.putpalette([part for shade in (rgb(colours.ground), *shades) for part in shade])
     first, *others = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     times = [*[1000.0 / fps] * len(others), 1500.0]
     first.save(path, save_all=True, append_images=others, duration=times, loop=0)

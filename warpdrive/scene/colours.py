@@ -55,9 +55,14 @@ DARK = Palette(
 )
 
 
+def rgb(colour: str) -> RGB:
+    """Return the numbers, 0 to 255, of a colour ``#rrggbb``."""
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
 @cache
 def blend(front: str, back: str, opacity: float) -> RGB:
     """Return the colour that ``front`` of the given opacity has on ``back``."""
-    pairs = [(int(front[place : place + 2], 16), int(back[place : place + 2], 16)) for place in (1, 3, 5)]
+    pairs = zip(rgb(front), rgb(back), strict=True)
     red, green, blue = (round(opacity * f + (1.0 - opacity) * b) for f, b in pairs)
     return red, green, blue

@@ -15,9 +15,10 @@ from warpdrive.scene.scene import Shapes, View
 Points = list[tuple[float, float]]
 
 _ARC = 10.0  # degrees between the points of an arc
-_SHADES = 4
-_OPACITY = 0.55  # of the latest part of a trail
-_LONGEST_PART = 0.5  # of the view: a longer part of a trail is a jump, as at the border of a torus
+SHADES, OPACITY = 4, 0.55
+"""Number of shades of a trail, and opacity of the latest one."""
+LONGEST_PART = 0.5
+"""Fraction of the view from which on a part of a trail is a jump, as at the border of a torus, and left out."""
 
 
 def visible(shapes: Shapes) -> Shapes:
@@ -71,7 +72,7 @@ def trail_lines(
     longest = int(shapes[chosen, fields.TRAIL].max())
     path = np.stack([*(state[chosen] for state in earlier[-longest:]), shapes[chosen]])
     points = path[..., [fields.X, fields.Y]].astype(np.float64)
-    limit = _LONGEST_PART * min(view[1] - view[0], view[3] - view[2])
+    limit = LONGEST_PART * min(view[1] - view[0], view[3] - view[2])
     moved = np.hypot(*np.moveaxis(np.diff(points, axis=0), -1, 0))
     there = path[..., fields.KIND] != fields.NOTHING
     age = np.arange(len(moved), 0, -1)[:, None]
@@ -80,9 +81,9 @@ def trail_lines(
     in_pixels = pixels(np.moveaxis(points, 1, 0).reshape(-1, 2))
     lines = [in_pixels[start : start + steps] for start in range(0, len(in_pixels), steps)]
     colours = shapes[chosen, fields.COLOUR].astype(int).tolist()
-    for shade in range(_SHADES):
-        first, last = (round(len(moved) * part / _SHADES) for part in (shade, shade + 1))
-        opacity = _OPACITY * (shade + 1) / _SHADES
+    for shade in range(SHADES):
+        first, last = (round(len(moved) * part / SHADES) for part in (shade, shade + 1))
+        opacity = OPACITY * (shade + 1) / SHADES
         whole, some = drawn[first:last].all(0).tolist(), drawn[first:last].any(0).tolist()
         for index, colour in enumerate(colours):
             if whole[index]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from warpdrive.figures import Frame, font_of_size
 from warpdrive.scene import fields
-from warpdrive.scene.colours import LIGHT, RGB, Palette, blend
+from warpdrive.scene.colours import LIGHT, RGB, Palette, blend, rgb
 from warpdrive.scene.geometry import outline, trail_lines, visible
 from warpdrive.scene.scene import Scene, Shapes
 
@@ -33,7 +33,7 @@ class Raster:
         self, view: tuple[float, float, float, float], width: int = 560, palette: Palette = LIGHT, margin: int = 14
     ) -> None:
         self.view, self.margin, self.palette = view, margin, palette
-        self.colours = [blend(colour, colour, 1.0) for colour in palette]
+        self.colours = [rgb(colour) for colour in palette]
         low_x, high_x, low_y, high_y = view
         self._pixels = (width - 2 * margin) / (high_x - low_x) * _OVERSAMPLING
         self._empty: Any = None
@@ -134,7 +134,7 @@ class Raster:
                 pen.polygon(outline(kind, x, y, a, b, shape), fill=fill, outline=edge, width=_OVERSAMPLING)
 
     def _trails(self, pen: Any, shapes: Shapes, earlier: Sequence[Shapes]) -> None:
-        # Lines of one pixel take a tenth of the time. Half a pixel of the picture is seen less, and drawn stronger.
+        # Lines of one pixel are drawn much quicker. They become half a pixel, and so have a stronger colour.
         width, strength = (1, 1.6) if len(shapes) > _MANY else (_OVERSAMPLING + 1, 1.0)
         for colour, opacity, line in trail_lines(shapes, earlier, self.view, self._points):
             pen.line(line, fill=self._mixed(colour, strength * opacity), width=width)

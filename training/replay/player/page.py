@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from warpdrive.environment import State
 from warpdrive.figures import png_address
-from warpdrive.scene import fields
+from warpdrive.scene import fields, geometry
 from warpdrive.scene.artist import Artist
 from warpdrive.scene.colours import DARK, LIGHT
 from warpdrive.scene.scene import Scene
@@ -31,6 +31,7 @@ _COMPONENTS = 8
 """Arrays of more numbers per agent, such as pictures, are not shown."""
 _FEW_SHAPES = 100_000
 """Up to so many shapes, all numbers are stored finely."""
+_KINDS = ("CIRCLE", "RECTANGLE", "TRIANGLE", "SECTOR", "SEGMENT")
 _WHOLE_NUMBERS = (fields.KIND, fields.COLOUR, fields.EDGE, fields.LAYER, fields.TRAIL)
 
 
@@ -54,7 +55,10 @@ def player_page(films: Sequence[Film], frames_per_second: float, seconds_at_an_e
         "framesPerSecond": frames_per_second,
         "secondsAtAnEnd": seconds_at_an_end,
         "palettes": {"light": LIGHT, "dark": DARK},
+        "colourNames": LIGHT._fields,
         "fields": fields.FIELDS,
+        "kinds": {name: getattr(fields, name) for name in _KINDS},
+        "trail": {"shades": geometry.SHADES, "opacity": geometry.OPACITY, "longestPart": geometry.LONGEST_PART},
         "tags": films[0].recording.policy_tags,
         "colours": _colours_of_tags(films[0]),
         "films": shown,

@@ -9,11 +9,10 @@
     return made;
   };
   const [KIND, X, Y, WIDTH, HEIGHT, ANGLE, COLOUR, OPACITY, EDGE, LINE, LAYER, TRAIL] = data.fields.map((_, at) => at);
-  const CIRCLE = 1, RECTANGLE = 2, TRIANGLE = 3, SECTOR = 4, SEGMENT = 5;
+  const { CIRCLE, RECTANGLE, TRIANGLE, SECTOR, SEGMENT } = data.kinds;
   const ARROW = [[1, 0], [-1, 0.7], [-0.55, 0], [-1, -0.7]], BOX = [[-1, -1], [1, -1], [1, 1], [-1, 1]];
-  const GREY = 7, INK = 8, PAPER = 9, GROUND = 10;
-  const SHADES = 4, TRAIL_OPACITY = 0.55; // of a trail, the older the fainter
-  const LONGEST_PART = 0.5; // of the view: a longer part of a trail is a jump, as at the border of a torus
+  const [GREY, INK, PAPER, GROUND] = ["grey", "ink", "paper", "ground"].map(name => data.colourNames.indexOf(name));
+  const { shades: SHADES, opacity: TRAIL_OPACITY, longestPart: LONGEST_PART } = data.trail; // see geometry.py
   const SMOOTHEST = 0.1; // of the view: a longer move of a shape within one step is not interpolated
   const MANY = 200; // agents: from here on trails are thin
   const CAPTION = 42, MARGIN = 6; // of panels and of the curves, in pixels
