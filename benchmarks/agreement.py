@@ -1,4 +1,4 @@
-"""Measure the agreement of the environments' kernels with their references: the table of docs/environments.md.
+"""Measure the agreement of the environments' kernels with their references: the table of docs/environments/index.md.
 
     python benchmarks/agreement.py                            # writes the table
     python benchmarks/agreement.py --steps 1000 --no-write    # fewer steps, print only

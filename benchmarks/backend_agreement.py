@@ -1,4 +1,4 @@
-"""Agreement of the environments across backends, bit for bit: the table of docs/environments.md.
+"""Agreement of the environments across backends, bit for bit: the table of docs/environments/index.md.
 
 WARPDRIVE_CUDA_ON_HOST=1 python benchmarks/backend_agreement.py                      # minutes
 WARPDRIVE_CUDA_ON_HOST=1 python benchmarks/backend_agreement.py --gpu_code 1000000   # a day: GPU code runs on the host

@@ -4,8 +4,8 @@
     python benchmarks/scaling.py --processes 1 2 4 8 --backend numba     # a process for each GPU
 
 Weak scaling: each process has as many replicas as a single process alone. Runs of one and of several processes
-alternate; figures are medians over updates, and then over the rounds. The model of docs/scaling.md is fitted to them,
-and tables show its errors. On the CPU, several processes are also compared with one process that has all their
+alternate; figures are medians over updates, and then over the rounds. The model of docs/guides/scaling.md is fitted to
+them, and tables show its errors. On the CPU, several processes are also compared with one process that has all their
 replicas, and a thread in place of each. Writes benchmarks/results/scaling_<backend>.md.
 """
 

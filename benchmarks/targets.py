@@ -1,4 +1,4 @@
-"""Train and evaluate the shipped run configurations: the table of docs/targets.md.
+"""Train and evaluate the shipped run configurations: the table of docs/reference/targets.md.
 
     python benchmarks/targets.py                           # all configurations, one run after the other
     python benchmarks/targets.py --only cartpole battle    # these rows; the others are kept
@@ -27,7 +27,7 @@ from typing import Any
 
 from harness.evaluation import play
 
-PAGE = Path(__file__).parents[1] / "docs" / "targets.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "targets.md"
 BEGIN, END = "<!-- targets -->", "<!-- end of targets -->"
 HEAD = [
     "| configuration | return of | target | random policy | return by seed | env steps | CPU time | wall-clock time |",

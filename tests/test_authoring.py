@@ -1,4 +1,4 @@
-"""The examples of docs/authoring.md print the output shown below them, and train."""
+"""The examples of docs/guides/authoring.md print the output shown below them, and train."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paths import ROOT
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
-PAGE = (ROOT / "docs" / "authoring.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "authoring.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 NAMES = [re.findall(r"class (\w+)", code)[0] for code, _ in EXAMPLES]
 

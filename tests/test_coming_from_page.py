@@ -1,4 +1,4 @@
-"""The programs for WarpDrive in docs/coming_from.md print the output shown below them; the others are valid Python."""
+"""WarpDrive's programs in docs/guides/coming_from.md print the output shown below them; the others are valid Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paths import ROOT
 import warpdrive as wd
 from warpdrive.training.config import run_config
 
-PAGE = (ROOT / "docs" / "coming_from.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "coming_from.md").read_text()
 PROGRAMS = re.findall(r"```python\n((?:(?!```).)*)```(?:\n\n```text\n(.*?)```)?", PAGE, re.DOTALL)
 OURS = [(code, printed) for code, printed in PROGRAMS if printed]
 

@@ -1,4 +1,4 @@
-"""The example of docs/cuda_c.md, as it stands, steps and trains on the host, and what the page names exists."""
+"""The example of docs/guides/cuda_c.md, as it stands, steps and trains on the host, and what the page names exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import warpdrive as wd
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import make_env
 
-PAGE = (ROOT / "docs" / "cuda_c.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "cuda_c.md").read_text()
 
 
 @pytest.fixture

@@ -81,10 +81,10 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def layers() -> list[list[str]]:
-    """Return the layers as docs/architecture.md gives them, the lowest first: lists of module names."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    """Return the layers as docs/project/architecture.md gives them, the lowest first: lists of module names."""
+    text = (ROOT / "docs" / "project" / "architecture.md").read_text()
     sentence = re.search(r"Imports run one way: (.*?)\.\n", text, re.DOTALL)
-    assert sentence, "docs/architecture.md no longer says which way imports run"
+    assert sentence, "docs/project/architecture.md no longer says which way imports run"
     named = [re.findall(r"`([\w.]+)`", layer) for layer in sentence.group(1).split("<-")]
     assert named[-1] == [], "the last layer is the command line"
     named[-1] = ["__main__", "training.cli"]
@@ -166,11 +166,11 @@ def line_of(module: str, other: str) -> str:
 @pytest.mark.parametrize("module", sorted(set(MODULES) - {""}))
 def test_imports_run_one_way(module):
     own = layer_of(module)
-    assert own is not None, f"docs/architecture.md does not say which layer '{module}' belongs to"
+    assert own is not None, f"docs/project/architecture.md does not say which layer '{module}' belongs to"
     for other in IMPORTS[module]:
         layer = layer_of(other)
-        assert layer is not None, f"docs/architecture.md does not say which layer '{other}' belongs to"
-        assert layer <= own, f"{line_of(module, other)}, which stands above it in docs/architecture.md"
+        assert layer is not None, f"docs/project/architecture.md does not say which layer '{other}' belongs to"
+        assert layer <= own, f"{line_of(module, other)}, which stands above it in docs/project/architecture.md"
         assert {module.split(".")[0], other.split(".")[0]} != {"envs", "training"}, (
             f"{line_of(module, other)}: environments and training know nothing of each other"
         )

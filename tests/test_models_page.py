@@ -1,4 +1,4 @@
-"""The models of docs/models.md train, keep recurrent state and pass the checks."""
+"""The models of docs/guides/models.md train, keep recurrent state and pass the checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paths import ROOT
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import Trainer, make_env
 
-PAGE = (ROOT / "docs" / "models.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "models.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["Gated", "Trace"])

@@ -1,4 +1,4 @@
-"""The program of docs/numba_cuda.md prints what the page says."""
+"""The program of docs/guides/numba_cuda.md prints what the page says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paths import ROOT
 
 
 def test_the_program_prints_what_the_page_says(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "numba_cuda.md").read_text()
+    page = (ROOT / "docs" / "guides" / "numba_cuda.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     printed = re.findall(r"```text\n(.*?)```", page, re.DOTALL)[0]
     (tmp_path / "program.py").write_text(program)
@@ -21,7 +21,7 @@ def test_the_program_prints_what_the_page_says(tmp_path: Path) -> None:
 
 
 def test_the_workflow_is_valid() -> None:
-    page = (ROOT / "docs" / "numba_cuda.md").read_text()
+    page = (ROOT / "docs" / "guides" / "numba_cuda.md").read_text()
     (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     workflow = yaml.safe_load(text)
     job = workflow["jobs"]["test"]

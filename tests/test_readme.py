@@ -24,7 +24,7 @@ def run_example(text, folder, number=0):
 
 
 def test_the_example_of_a_kernel_runs(tmp_path):
-    names = run_example((ROOT / "docs" / "kernels.md").read_text(), tmp_path)
+    names = run_example((ROOT / "docs" / "reference" / "kernels.md").read_text(), tmp_path)
     assert names["sums"].tolist() == [128] * 7 + [1000 - 7 * 128]
 
 
@@ -44,7 +44,7 @@ def test_the_example_of_a_trained_policy_runs(tmp_path, monkeypatch):
 
 def test_the_examples_of_recording_and_replaying_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "environments.md").read_text()
+    page = (ROOT / "docs" / "environments" / "index.md").read_text()
     playing, recording = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names = run_example(f"```python\n{playing}{recording}```", tmp_path)
     assert names["episode"].states["loc_x"].shape == (names["episode"].num_steps + 1, 2, 11)

@@ -1,4 +1,4 @@
-"""The examples of docs/warpdrive2.md run, and print the output shown below them."""
+"""The examples of docs/guides/warpdrive2.md run, and print the output shown below them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paths import ROOT
 
 import warpdrive as wd
 
-PAGE = (ROOT / "docs" / "warpdrive2.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "warpdrive2.md").read_text()
 
 
 def test_the_examples_run_and_print_what_the_page_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -330,7 +330,7 @@ class Trainer:
             path: a checkpoint folder, or a run: its folder or name.
             env: the environment; None: created from the configuration in the checkpoint.
             which: checkpoint of a run: ``"latest"``, or ``"best"`` by the evaluations during training.
-            trust: If True, code named by the run may be executed even if it is not known here, see docs/security.md.
+            trust: If True, code named by the run may be executed even if unknown here (docs/project/security.md).
 
         Returns:
             A trainer in the state of the checkpoint.
@@ -365,7 +365,7 @@ class Trainer:
             overrides: ``"trainer.total_steps=2e6"``: changes of the configuration, as in ``load_config``, from here on.
                 Keys that past training depends on cannot change: the environment, the seed, models.
             env: the environment; None: created from the run's configuration.
-            trust: If True, code named by the run may be executed even if it is not known here, see docs/security.md.
+            trust: If True, code named by the run may be executed even if unknown here (docs/project/security.md).
 
         Returns:
             A trainer in the state of the last checkpoint.

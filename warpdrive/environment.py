@@ -258,7 +258,7 @@ def _advice(given: object) -> str:
     if isinstance(given, str):
         return f": pass a registered name as env_name={shown(given)}"
     if isinstance(given, (gymnasium.Env, gymnasium.vector.VectorEnv)):
-        return ": the step of an environment is a kernel here, see docs/authoring.md"
+        return ": the step of an environment is a kernel here, see docs/guides/authoring.md"
     return ""
 
 

@@ -252,7 +252,7 @@ class Acrobot(wd.Environment):
     - Gymnasium, [Acrobot](https://gymnasium.farama.org/environments/classic_control/acrobot/).
 
     `reference_step` calls Gymnasium's `AcrobotEnv` in float64, whose gravity is fixed at 9.8; see the
-    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
+    [agreement with reference implementations](index.md#agreement-with-reference-implementations).
     """
 
     name = "acrobot"

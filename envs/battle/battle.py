@@ -384,7 +384,7 @@ class Battle(wd.Environment):
     - MAgent2, [Battle](https://magent2.farama.org/environments/battle/).
 
     `envs/battle/reference.py` has the same step in NumPy, agent by agent; see the
-    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
+    [agreement with reference implementations](index.md#agreement-with-reference-implementations).
     """
 
     name = "battle"

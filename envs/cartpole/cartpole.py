@@ -173,7 +173,7 @@ class CartPole(wd.Environment):
     - Gymnasium, [Cart Pole](https://gymnasium.farama.org/environments/classic_control/cart_pole/).
 
     `reference_step` calls Gymnasium's `CartPoleEnv` in float64; see the
-    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
+    [agreement with reference implementations](index.md#agreement-with-reference-implementations).
     """
 
     name = "cartpole"

@@ -122,7 +122,7 @@ class ContinuousMountainCar(Valley):
 
     `reference_step` calls Gymnasium's `Continuous_MountainCarEnv` in float64, whose gravity, goal reward and
     action cost are fixed; see the
-    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
+    [agreement with reference implementations](index.md#agreement-with-reference-implementations).
     """
 
     name = "continuous_mountain_car"

@@ -312,7 +312,7 @@ class Flock(wd.Environment):
       metric distance", PNAS 105.
 
     `envs/flock/reference.py` has the same step in NumPy; see the
-    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
+    [agreement with reference implementations](index.md#agreement-with-reference-implementations).
     """
 
     name = "flock"

@@ -113,7 +113,7 @@ class MountainCar(Valley):
     - Gymnasium, [Mountain Car](https://gymnasium.farama.org/environments/classic_control/mountain_car/).
 
     `reference_step` calls Gymnasium's `MountainCarEnv` in float64; see the
-    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
+    [agreement with reference implementations](index.md#agreement-with-reference-implementations).
     """
 
     name = "mountain_car"

@@ -152,7 +152,7 @@ class Pendulum(wd.Environment):
     - Gymnasium, [Pendulum](https://gymnasium.farama.org/environments/classic_control/pendulum/).
 
     `reference_step` calls Gymnasium's `PendulumEnv` in float64; see the
-    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
+    [agreement with reference implementations](index.md#agreement-with-reference-implementations).
     """
 
     name = "pendulum"

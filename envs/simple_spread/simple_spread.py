@@ -246,7 +246,7 @@ class SimpleSpread(dynamics.ParticleWorld):
     - mpe2, [Simple Spread](https://mpe2.farama.org/environments/simple_spread/).
 
     `envs/simple_spread/reference.py` has the same step in NumPy. See also the
-    [agreement](../environments.md#agreement-with-reference-implementations) with the classes of `mpe2`.
+    [agreement](index.md#agreement-with-reference-implementations) with the classes of `mpe2`.
     """
 
     name = "simple_spread"

@@ -308,7 +308,7 @@ class SimpleTag(dynamics.ParticleWorld):
     - mpe2, [Simple Tag](https://mpe2.farama.org/environments/simple_tag/).
 
     `envs/simple_tag/reference.py` has the same step in NumPy. See also the
-    [agreement](../environments.md#agreement-with-reference-implementations) with the classes of `mpe2`.
+    [agreement](index.md#agreement-with-reference-implementations) with the classes of `mpe2`.
     """
 
     name = "simple_tag"

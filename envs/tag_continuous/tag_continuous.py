@@ -322,7 +322,7 @@ class TagContinuous(wd.Environment):
       reinforcement learning on a GPU", [arXiv 2108.13976](https://arxiv.org/abs/2108.13976).
 
     `envs/tag_continuous/reference.py` has the same step in NumPy; see the
-    [agreement with reference implementations](../environments.md#agreement-with-reference-implementations).
+    [agreement with reference implementations](index.md#agreement-with-reference-implementations).
     """
 
     name = "tag_continuous"

@@ -168,7 +168,7 @@ def test_docs_metrics_explains_every_metric(sections: Sections, trainer_of: Trai
     ppo = "policy.even={algorithm: ppo, clip: [[0, 0.2], [600, 0.1]]}"
     dqn = "policy.odd={algorithm: dqn, learning_starts: 0, buffer_size: 5000}"
     run = trainer_of(sections(), ppo, dqn).train().run_folder
-    explained = (ROOT / "docs" / "metrics.md").read_text()
+    explained = (ROOT / "docs" / "reference" / "metrics.md").read_text()
     with (run / "metrics.csv").open() as file:
         for name in next(csv.reader(file)):
             known = name.replace("/even", "/<tag>").replace("/odd", "/<tag>")

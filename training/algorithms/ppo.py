@@ -68,7 +68,7 @@ class PPOConfig(OnPolicyConfig):
             ]
         if self.critic_input == "global_state" and not env.global_state:
             text = (
-                f"found 'global_state', but {type(env).__name__} has none: name its arrays, as docs/authoring.md says"
+                f"found 'global_state', but {type(env).__name__} has none: name its arrays (docs/guides/authoring.md)"
             )
             return [("critic_input", f"{text}, or use observations")]
         return []

@@ -127,7 +127,7 @@ examples:
 Runs that differ only in trainer.seed are averaged into one line, with a band from their minimum to their maximum. Other
 runs get one line each, labelled with the keys in which their configurations differ. The x axis is environment steps.
 
-Metrics have the names of the columns of metrics.csv (described in docs/metrics.md). Without its policy tag, a name
+Metrics have the names of the columns of metrics.csv (docs/reference/metrics.md). Without its policy tag, a name
 selects the metric of all policies; * matches any text. By default, returns are plotted: those of training episodes,
 which are biased towards short episodes because those finish first, and those of evaluations during training
 (trainer.evaluation.every), which are not.
@@ -250,7 +250,7 @@ examples:
   warpdrive convert old.yaml -o new.yaml
   warpdrive train old.yaml                    converts it, too, and trains
 
-Comments at the top say what changed in meaning, what was dropped, and what is to be corrected (docs/warpdrive2.md)."""
+Comments at the top say what changed in meaning, what was dropped, and what to correct (docs/guides/warpdrive2.md)."""
 
 DOCTOR_EPILOG = """\
 examples:
@@ -421,7 +421,7 @@ def _add(commands: _Commands, name: str, what: str, epilog: str) -> argparse.Arg
         level.add_argument("-v", "--verbose", action="store_true", help="log compilations and cache hits on stderr")
     if name in MAY_NAME_CODE:
         parser.add_argument(
-            "--trust", action="store_true", help="allow a run to load code from untrusted files (docs/security.md)"
+            "--trust", action="store_true", help="allow a run to load untrusted code (docs/project/security.md)"
         )
     return parser
 
@@ -446,7 +446,7 @@ def _add_train(commands: _Commands) -> None:
     )
     _add_port(parser, "--watch-port")
     several = parser.add_argument_group(
-        "distributed training, with trainer.num_envs divided among processes (docs/scaling.md)"
+        "distributed training, with trainer.num_envs divided among processes (docs/guides/scaling.md)"
     )
     several.add_argument("-n", "--num_gpus", type=_count, metavar="N", help="train on N GPUs, one process per GPU")
     several.add_argument("--num_processes", type=_count, metavar="N", help="train in N processes, for example on a CPU")

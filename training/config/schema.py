@@ -183,7 +183,7 @@ class SelfPlayConfig(Section):
 
 
 class FunctionConfig(Section):
-    """Agents controlled by a user-defined function, see docs/self_play.md."""
+    """Agents controlled by a user-defined function, see docs/guides/self_play.md."""
 
     algorithm: Literal["function"] = "function"
     function: UserFunction

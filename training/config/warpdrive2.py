@@ -137,7 +137,7 @@ class _Conversion:
             self._note(
                 "name",
                 f"no environment '{name}' is registered.{hint} For one of WarpDrive 2's form, replace env.name by "
-                "warpdrive2: package.module:Class and kernels: package.module (docs/warpdrive2.md)",
+                "warpdrive2: package.module:Class and kernels: package.module (docs/guides/warpdrive2.md)",
             )
         given.pop("env_backend", None)
         return {"name": registered, **parameters, **given}, pool

@@ -210,7 +210,7 @@ class TrainedPolicy:
 
         The suffix selects the format: ``.onnx`` (ONNX, for onnxruntime and others), or ``.pt2``: the result of
         ``torch.export.load(path).module()`` takes observations, for a Dict space as one dict sorted by key, and the
-        other inputs by name, and returns the outputs as a tuple. docs/export.md has examples.
+        other inputs by name, and returns the outputs as a tuple. docs/guides/export.md has examples.
 
         Inputs, any number of rows ``[batch, ...]`` each: ``observations`` in the dtype of their space, or
         ``observations_<key>`` for each key of a Dict space, sorted; ``action_mask [batch, choices]`` bool, if
@@ -255,7 +255,7 @@ def load_policy(
         device: device of the policy, as named by PyTorch.
         seed: seed of sampled actions; None: not reproducible.
         trust: If True, the file of a model named by the run may be executed even if it is not known here, see
-            docs/security.md. No other code named by the run is needed to act.
+            docs/project/security.md. No other code named by the run is needed to act.
 
     Returns:
         The policy.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
 
 PlayFunction = Callable[[Any, Any, str], Tensor]
-"""``function(observations, env, tag)``, see docs/self_play.md."""
+"""``function(observations, env, tag)``, see docs/guides/self_play.md."""
 _EXACTLY = -20.0  # a logarithm of a standard deviation that moves nothing
 
 

@@ -70,7 +70,7 @@ def replay(
         step: step shown by ``.png`` and ``.svg``; None: at half of the episode.
         console: console for the progress of drawing, if it takes more than two seconds; None: stderr.
         trust: If True, code named by a run or recording may be executed even if it is not known here, see
-            docs/security.md.
+            docs/project/security.md.
 
     Returns:
         The animation.

@@ -1,6 +1,6 @@
 """Kernel checks on any machine: races, bounds, uninitialised memory, divergence, order, float64, NaN.
 
-An interpreter runs a kernel thread by thread and sees every memory access. ``docs/checks.md`` describes what is
+An interpreter runs a kernel thread by thread and sees every memory access. ``docs/guides/checks.md`` describes what is
 reported and what is not.
 
 ``linking`` converts a kernel function to a Python function, which ``interpreter`` runs on a grid of threads, each a

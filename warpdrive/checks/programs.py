@@ -285,7 +285,7 @@ class Checks:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the findings as lists, dictionaries, strings and numbers, as for JSON; see ``docs/checks.md``."""
+        """Return the findings as lists, dictionaries, strings and numbers, as for JSON (``docs/guides/checks.md``)."""
         findings = []
         for found in self.found.values():
             own = {key: value for key, value in asdict(found).items() if key != "finding"}

@@ -26,7 +26,7 @@ _MAX_STARTS = 500  # default pool size; a draw takes 0.01 to 1 ms
 _MAX_BYTES_OF_STARTS = 1 << 26
 _PYTHON_BYTES = 200
 """Approximate memory overhead of a NumPy array in bytes."""
-_ON_THE_DEVICE = "The kernel function 'reset' of an environment can draw starts on the device: see docs/authoring.md"
+_ON_THE_DEVICE = "The kernel function 'reset' of an environment can draw starts on the device: docs/guides/authoring.md"
 
 Shapes = dict[str, tuple[tuple[int, ...], npt.DTypeLike]]
 

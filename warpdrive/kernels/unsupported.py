@@ -1,6 +1,6 @@
 """Error messages for unsupported syntax and members of ``numba.cuda``, Python and NumPy, with replacements.
 
-The table in ``docs/kernels.md`` has a row for each of them, which a test compares.
+The table in ``docs/reference/kernels.md`` has a row for each of them, which a test compares.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--check", action="store_true", help="report errors in the kernels of the program")
     parser.add_argument("--nan", action="store_true", help="report NaN and infinity written to arrays, too")
     parser.add_argument("--float64", action="store_true", help="report computations in float64, too")
-    parser.add_argument("--json", metavar="FILE", help="write the findings to a file, as docs/checks.md describes")
+    parser.add_argument("--json", metavar="FILE", help="write the findings to a file (docs/guides/checks.md)")
     parser.add_argument(
         "--steps",
         type=_number,

@@ -1,4 +1,4 @@
-"""Command line and output of the agreement commands: tables of docs/environments.md."""
+"""Command line and output of the agreement commands: tables of docs/environments/index.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-_PAGE = Path(__file__).parents[3] / "docs" / "environments.md"
+_PAGE = Path(__file__).parents[3] / "docs" / "environments" / "index.md"
 
 
 def options_of(description: str | None) -> argparse.Namespace:

@@ -43,7 +43,7 @@ def test_its_arguments_can_express_every_shipped_configuration(name: str) -> Non
 def test_the_example_of_the_page_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (example,) = re.findall(
-        r"```python\n(import.*?RunConfig\(.*?)```", (ROOT / "docs" / "training.md").read_text(), re.DOTALL
+        r"```python\n(import.*?RunConfig\(.*?)```", (ROOT / "docs" / "guides" / "training.md").read_text(), re.DOTALL
     )
     exec(example, {})
     assert wd.RunConfig.load("my_run.yaml").policy["agent"].lr == 1e-3 and list(

@@ -80,7 +80,7 @@ def _as_tensors(seen: Any) -> Any:
 
 
 def _run(path: Path, seen: Any, mask: Any) -> tuple[Any, Any]:
-    """Run an exported file by docs/export.md alone."""
+    """Run an exported file by docs/guides/export.md alone."""
     if path.suffix == ".pt2":
         inputs = {k: torch.from_numpy(seen[k]) for k in sorted(seen)} if isinstance(seen, dict) else _as_tensors(seen)
         masks = {} if mask is None else {"action_mask": torch.from_numpy(mask)}

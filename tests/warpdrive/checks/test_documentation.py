@@ -1,4 +1,4 @@
-"""The examples in ``docs/checks.md`` print the output shown below them."""
+"""The examples in ``docs/guides/checks.md`` print the output shown below them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import runpy
 import pytest
 from paths import ROOT
 
-PAGE = ROOT / "docs" / "checks.md"
+PAGE = ROOT / "docs" / "guides" / "checks.md"
 EXAMPLES = re.findall(r"### (\w+)\n.*?```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

@@ -83,9 +83,9 @@ def test_a_program_is_checked(tmp_path):
     }
     assert "data race: 'tag', program.py:8: 36 times in 3 launches" in done.stderr
     assert "6 findings; 6 of 6 launches of 4 kernels checked" in done.stderr
-    docs = (Path(__file__).parents[3] / "docs" / "checks.md").read_text()
+    docs = (Path(__file__).parents[3] / "docs" / "guides" / "checks.md").read_text()
     for entry in (found, *found["findings"], *found["kernels"]):
-        assert all(f"`{key}`" in docs for key in entry), "docs/checks.md does not describe the file"
+        assert all(f"`{key}`" in docs for key in entry), "docs/guides/checks.md does not describe the file"
 
 
 @pytest.mark.parametrize(("steps", "exit_code"), [(0, 4), (10, 4)])

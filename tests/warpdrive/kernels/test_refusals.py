@@ -501,7 +501,7 @@ def refusals():
 
 
 def test_the_table_has_a_row_for_each_kernel_that_is_refused(refusals):
-    document = (Path(wd.__file__).parent.parent / "docs" / "kernels.md").read_text()
+    document = (Path(wd.__file__).parent.parent / "docs" / "reference" / "kernels.md").read_text()
     section = document.split("## Unsupported features")[1].split("\n## ")[0]
     table = [line for line in section.splitlines() if line.startswith("| ")]
     assert table[2:] == [line_of(feature, message) for feature, (_, message, _) in refusals.items()]
