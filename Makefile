@@ -41,7 +41,7 @@ if [ -t 1 ]; then "$$@"; else "$$@" >$(INSTALL_LOG) 2>&1 || { cat $(INSTALL_LOG)
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help train gallery test test-fast lint lint-style lint-types format install install-test install-lint same-python clean distclean
+.PHONY: help train gallery tutorials test test-fast lint lint-style lint-types format install install-test install-lint same-python clean distclean
 .PHONY: gpu-wheels gpu-install gpu-test gpu-benchmark
 
 help:  ## show this list
@@ -52,6 +52,9 @@ train: install  ## train policies in tag_gridworld, evaluate and animate them
 
 gallery: $(VENV)/.installed-video  ## draw episodes of trained policies, gallery/index.html (ARGS="--train": train them again)
 	@$(BIN)/python tools/gallery.py $(if $(filter file,$(origin ARGS)),,$(ARGS))
+
+tutorials: install-test  ## execute the tutorials, and store their notebooks (ARGS="02 05": these)
+	@$(BIN)/python tools/tutorials.py $(if $(filter file,$(origin ARGS)),,$(ARGS))
 
 test: install-test  ## run the test suite on all cores
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
