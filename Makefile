@@ -41,7 +41,7 @@ if [ -t 1 ]; then "$$@"; else "$$@" >$(INSTALL_LOG) 2>&1 || { cat $(INSTALL_LOG)
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help train gallery tutorials test test-fast lint lint-style lint-types format install install-test install-lint same-python clean distclean
+.PHONY: help train gallery tutorials docs docs-serve test test-fast lint lint-style lint-types format install install-test install-lint same-python clean distclean
 .PHONY: gpu-wheels gpu-install gpu-test gpu-benchmark
 
 help:  ## show this list
@@ -55,6 +55,12 @@ gallery: $(VENV)/.installed-video  ## draw episodes of trained policies, gallery
 
 tutorials: install-test  ## execute the tutorials, and store their notebooks (ARGS="02 05": these)
 	@$(BIN)/python tools/tutorials.py $(if $(filter file,$(origin ARGS)),,$(ARGS))
+
+docs: $(VENV)/.installed-docs  ## build the documentation, site/index.html, with dead links as errors
+	@$(BIN)/python tools/docs_site.py
+
+docs-serve: $(VENV)/.installed-docs  ## serve the documentation on http://localhost:8000, and build it again after changes
+	@$(BIN)/python tools/docs_site.py --serve
 
 test: install-test  ## run the test suite on all cores
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
@@ -117,6 +123,11 @@ $(VENV)/.installed-test: $(VENV)/.installed
 $(VENV)/.installed-video: $(VENV)/.installed
 	@echo "Installing ffmpeg"
 	$(call install,--editable ".[video]")
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	@echo "Installing Zensical and mkdocstrings"
+	$(call install,--editable ".[docs]")
 	@touch $@
 
 $(VENV)/.installed-lint: $(VENV)/.installed

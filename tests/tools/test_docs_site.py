@@ -1,0 +1,95 @@
+"""The documentation site: it builds, every link leads somewhere, and the search works without a server."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from browser import Opened, browser, opened  # noqa: F401 (fixtures)
+from paths import ROOT
+
+pytest.importorskip("zensical", reason="the documentation is built with the extra 'docs'")
+sys.path.insert(0, str(ROOT / "tools"))
+
+import docs_site
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class Links(HTMLParser):
+    """Targets and anchors of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: set[str] = set()
+        self.loaded: set[str] = set()
+        self.anchors: set[str] = {""}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if value is not None and name in ("id", "name"):
+                self.anchors.add(value)
+            elif value and name in ("href", "src"):
+                (self.targets if tag == "a" else self.loaded).add(value)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    assert docs_site.main(["--output", str(folder)]) == 0
+    return folder
+
+
+def test_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    pages = {path: Links() for path in site.rglob("*.html") if path.name != "404.html"}
+    for path, links in pages.items():
+        links.feed(path.read_text(encoding="utf-8"))
+    for path, links in pages.items():
+        for target in links.targets | links.loaded:
+            url = urlsplit(target)
+            if url.scheme in ("http", "https", "mailto"):
+                assert target not in links.loaded, f"{path}: {target}"
+            elif url.scheme != "data":
+                found = (path.parent / unquote(url.path)).resolve() if url.path else path
+                assert found.is_file(), f"{path}: {target}"
+                if found in pages and target in links.targets:
+                    assert unquote(url.fragment) in pages[found].anchors, f"{path}: {target}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    def places(entry: object) -> Iterator[str]:
+        if isinstance(entry, str):
+            yield entry
+        for part in entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []:
+            yield from places(part)
+
+    with (ROOT / "zensical.toml").open("rb") as file:
+        navigation = list(places(tomllib.load(file)["project"]["nav"]))
+    names = [path.relative_to(ROOT).as_posix() for path in docs_site.sources() if path.suffix in (".md", ".ipynb")]
+    pages = {place for name in names if (place := docs_site.place_in_site(name))}
+    assert len(navigation) == len(set(navigation))
+    assert set(navigation) == {page for page in pages if not page.startswith("benchmarks/results/")}
+
+
+def test_pages_have_formulas_notebooks_and_sources(site: Path) -> None:
+    formula = docs_site.page("`$x$` and $x_1$ cost $5", "docs/index.md", "index.md", print)
+    assert re.fullmatch(r"`\$x\$` and <math.*<msub>.*</math> cost \$5", formula)
+    tutorial = site / "tutorials" / "01_quickstart.html"
+    assert "data:image/gif" in tutorial.read_text(encoding="utf-8")
+    assert (tutorial.parent / "01_quickstart.ipynb").is_file()
+    assert "cartpole.yaml" in (site / "source" / "training" / "run_configs.html").read_text(encoding="utf-8")
+
+
+def test_the_search_finds_pages_without_a_server(site: Path, opened: Opened) -> None:  # noqa: F811
+    page = opened(site / "index.html")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("reset_pool_size")
+    page.get_by_text("Start states and saved states").first.wait_for()
