@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,27 @@ from warpdrive.checks.launch import named_arguments
 from warpdrive.checks.memory import with_fields
 from warpdrive.kernels.configuration import Configuration
 from warpdrive.kernels.kernel import Kernel, kernel
+
+
+class _LocatedInterpreter(Interpreter):
+    """Interpreter that knows the running thread."""
+
+    thread = block = 0
+
+    @property
+    def running_thread(self) -> str:
+        """Name of the running thread and its block."""
+        return f"thread {self.grid.thread_name(self.thread)} of block {self.grid.block_name(self.block)}"
+
+    def begin_block(self, block: int) -> None:
+        """Note the block."""
+        self.block = block
+
+    resume_block = begin_block
+
+    def begin_thread(self, thread: int) -> None:
+        """Note the thread."""
+        self.thread = thread
 
 
 class Debugged:
@@ -32,9 +54,14 @@ class Debugged:
 
         def launch(*arguments: Any, **named: Any) -> None:
             given = named_arguments(self.kernel, arguments, **named)
-            interpreter = Interpreter(self.kernel.source, grid, shared_bytes=launched.shared_bytes)
-            with np.errstate(all="ignore"):
-                interpreter.run([with_fields(value) for value in given.values()])
+            interpreter = _LocatedInterpreter(self.kernel.source, grid, shared_bytes=launched.shared_bytes)
+            try:
+                with np.errstate(all="ignore"):
+                    interpreter.run([with_fields(value) for value in given.values()])
+            except Exception as error:
+                if sys.version_info >= (3, 11):  # the traceback ends with it
+                    error.add_note(f"in {interpreter.running_thread}")
+                raise
             for argument, array in zip(self.kernel.arguments_of(arguments, named), given.values(), strict=True):
                 if is_tensor(argument) and argument.device.type != "cpu":  # the kernel changed a copy
                     argument.copy_(argument.new_tensor(array))
@@ -46,8 +73,8 @@ def debug(function: Any) -> Debugged:
     """Return a kernel that runs as plain Python: ``wd.debug(kernel)[blocks, threads](*arrays)``.
 
     The author's statements run unmodified, one thread at a time up to its next barrier, so that ``print``,
-    ``breakpoint()`` and any debugger work, and the traceback of an exception has the author's lines. Numbers are those
-    of Python and NumPy. The arrays are modified, as by a launch.
+    ``breakpoint()`` and any debugger work, and the traceback of an exception has the author's lines and, from Python
+    3.11 on, the thread. Numbers are those of Python and NumPy. The arrays are modified, as by a launch.
 
     Args:
         function: A ``wd.kernel``, or a function that can be one.

@@ -163,6 +163,23 @@ def test_debug_shows_the_authors_line_of_an_exception():
     assert last.line == "x[i + 2] = [1, 2][i]"
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes before Python 3.11")
+@pytest.mark.parametrize(
+    ("blocks", "threads", "note"),
+    [(3, 4, "in thread 1 of block 2"), ((2, 2), (4, 2), "in thread (1, 0, 0) of block (1, 1, 0)")],
+)
+def test_debug_shows_the_thread_of_an_exception(blocks, threads, note):
+    @wd.kernel
+    def fails(x):
+        cuda.syncthreads()
+        if cuda.blockIdx.x + 2 * cuda.blockIdx.y == cuda.gridDim.x * cuda.gridDim.y - 1 and cuda.threadIdx.x == 1:
+            x[9] = 1
+
+    with pytest.raises(IndexError) as caught:
+        wd.debug(fails)[blocks, threads](np.zeros(9))
+    assert caught.value.__notes__ == [note]
+
+
 def test_debug_stops_at_breakpoints(monkeypatch):
     stops = []
     monkeypatch.setattr("sys.breakpointhook", lambda: stops.append(inspect.currentframe().f_back))
