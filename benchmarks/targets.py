@@ -3,10 +3,14 @@
     python benchmarks/targets.py                           # all configurations, one run after the other
     python benchmarks/targets.py --only cartpole battle    # these rows; the others are kept
     python benchmarks/targets.py --seeds 0 --no-write      # one seed, print only
+    python benchmarks/targets.py --curves --no-write       # only the learning curves, in docs/images/curves/
 
 Each configuration is trained with several seeds, each in a separate process. Single-agent policies are then loaded with
 ``wd.load_policy`` and evaluated in Gymnasium's own environment with the most probable action; multi-agent policies are
 evaluated in the environments they were trained in, with sampled actions. The exit code is 1 if a target is missed.
+
+With ``--curves`` the policies are also evaluated at 21 points of training, and the mean and the range of the seeds are
+drawn. The evaluations do not change the results, but are part of the times.
 """
 
 from __future__ import annotations
@@ -21,13 +25,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.evaluation import play
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "targets.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, CURVES = DOCS / "reference" / "targets.md", DOCS / "images" / "curves"
 BEGIN, END = "<!-- targets -->", "<!-- end of targets -->"
 HEAD = [
     "| configuration | return of | target | random policy | return by seed | env steps | CPU time | wall-clock time |",
@@ -87,24 +92,28 @@ class Outcome:
     env_steps: int
     processor_seconds: float = 0.0
     clock_seconds: float = 0.0
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    """Environment steps and return of each evaluation during training."""
 
 
-def train(target: Target, seed: int, folder: str) -> Outcome:
+def train(target: Target, seed: int, folder: str, with_curve: bool) -> Outcome:
     """Train in this process and evaluate the policy."""
     import warpdrive as wd
+    from harness.targets.curves import LearningCurve
     from warpdrive.training.config.load import load_config
 
     settings = [f"trainer.seed={seed}", f"saving.folder={folder}", "saving.tensorboard=off"]
     config = load_config(target.config, settings)
     trainer = wd.Trainer(_make_env(config), config)
-    summary = trainer.train()
+    curve = LearningCurve(target.tag, target.random, deterministic=target.outside is not None)
+    summary = trainer.train(callbacks=[curve] if with_curve else [])
     if target.outside is not None:
         policy = wd.load_policy(summary.run_folder)
         result = play(target.outside, target.episodes, lambda seen: policy.act(seen, deterministic=True))
     else:
         found = wd.Trainer.load(summary.run_folder).evaluate(target.episodes, random=target.random)
         result = found.mean_return[_tag_of(target, found.mean_return)]
-    return Outcome(result, summary.env_steps)
+    return Outcome(result, summary.env_steps, curve=curve.points)
 
 
 def act_at_random(target: Target) -> Outcome:
@@ -133,11 +142,12 @@ def _tag_of(target: Target, returns: dict[str, float]) -> str:
     return target.tag or next(iter(returns))
 
 
-def measured(target: Target, seed: int | None) -> Outcome:
+def measured(target: Target, seed: int | None, with_curve: bool = False) -> Outcome:
     """Return the result and duration of a run in a separate process; ``seed`` None: random actions."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         chosen = ["--seeds", str(seed)] if seed is not None else []
+        chosen += ["--curves"] if with_curve else []
         command = [sys.executable, __file__, "--only", target.config, *chosen, "--here", folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -145,17 +155,15 @@ def measured(target: Target, seed: int | None) -> Outcome:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     outcome = json.loads(done.stdout.splitlines()[-1])
-    return Outcome(outcome["result"], outcome["env_steps"], seconds, time.perf_counter() - began)
+    return Outcome(outcome["result"], outcome["env_steps"], seconds, time.perf_counter() - began, outcome["curve"])
 
 
 def row(target: Target, random: Outcome, runs: Sequence[Outcome]) -> str:
     """Return a row of the table: results of all seeds, steps of the longest run, duration of the slowest one."""
-    against = f", {' and '.join(f'`{tag}`' for tag in target.random)} at random" if target.random else ""
-    whose = f"`{target.outside}`" if target.outside else f"`{target.tag}`{against}"
     reached = ", ".join(_shown(run.result, run.result >= target.goal) for run in runs)
     cells = [
         f"`{target.config}`",
-        whose,
+        _return_of(target),
         f"{target.goal:g}",
         f"{random.result:.1f}",
         reached,
@@ -164,6 +172,11 @@ def row(target: Target, random: Outcome, runs: Sequence[Outcome]) -> str:
         f"{max(run.clock_seconds for run in runs):.0f} s",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _return_of(target: Target) -> str:
+    against = f", {' and '.join(f'`{tag}`' for tag in target.random)} at random" if target.random else ""
+    return f"`{target.outside}`" if target.outside else f"`{target.tag}`{against}"
 
 
 def _shown(result: float, good: bool) -> str:
@@ -193,17 +206,28 @@ def main() -> None:
     )
     parser.add_argument("--seeds", nargs="*", type=int, default=None, help="seeds (default: 0 1 2)")
     parser.add_argument("--no-write", action="store_true", help="print the table without writing it")
+    parser.add_argument(
+        "--curves", action="store_true", help=f"draw learning curves in {CURVES.relative_to(DOCS.parent)}"
+    )
     parser.add_argument("--here", metavar="FOLDER", help=argparse.SUPPRESS)  # one run, in this process
     options = parser.parse_args()
     chosen = [target for target in TARGETS if target.config in options.only]
     if options.here:
-        outcome = train(chosen[0], options.seeds[0], options.here) if options.seeds else act_at_random(chosen[0])
+        if options.seeds:
+            outcome = train(chosen[0], options.seeds[0], options.here, options.curves)
+        else:
+            outcome = act_at_random(chosen[0])
         print(json.dumps(asdict(outcome)))
         return
     print("\n".join(HEAD), flush=True)
     missed = []
     for target in chosen:
-        runs = [measured(target, seed) for seed in (options.seeds or [0, 1, 2])]
+        runs = [measured(target, seed, options.curves) for seed in (options.seeds or [0, 1, 2])]
+        if options.curves:
+            from harness.targets.curves import draw
+
+            curves = [run.curve for run in runs]
+            draw(CURVES / f"{target.config}.svg", curves, target.goal, _return_of(target).replace("`", ""))
         text = row(target, measured(target, None), runs)
         print(text, flush=True)
         missed += [target.config for run in runs if run.result < target.goal]
