@@ -190,11 +190,35 @@ def table(former: str, rows: Sequence[str]) -> str:
 
 
 def write(rows: Sequence[str]) -> None:
-    """Write ``rows`` to the page."""
+    """Write ``rows`` to the page, and tables and curves to the pages of the algorithms."""
     text = PAGE.read_text(encoding="utf-8")
-    former = text.partition(BEGIN)[2].partition(END)[0]
-    new = table(former, rows)
+    new = table(text.partition(BEGIN)[2].partition(END)[0], rows)
     PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: new, text, flags=re.DOTALL), encoding="utf-8")
+    for page in [PAGE, *(PAGE.parent / "algorithms").glob("*.md")]:
+        page.write_text(with_results(page, new), encoding="utf-8")
+
+
+def with_results(page: Path, former: str) -> str:
+    """Return the text of a page with the present results of the configurations named by ``<!-- results: a b -->``.
+
+    Without names: the learning curves of all, without the table.
+
+    Args:
+        page: a file of the documentation.
+        former: the table of all configurations.
+    """
+    lines = {text.split("|")[1].strip(" `"): text for text in former.splitlines() if text.startswith("| `")}
+    folder = os.path.relpath(CURVES, page.parent)
+
+    def results(found: re.Match[str]) -> str:
+        names = found[1].split()
+        rows = [*HEAD, *(lines[name] for name in names), ""] if names else []
+        drawn = [name for name in names or lines if (CURVES / f"{name}.svg").exists()]
+        curves = [f"![Learning curve of {name}]({folder}/{name}.svg)" for name in drawn]
+        return "\n".join([f"<!-- results:{found[1]}-->", *rows, *curves, "<!-- end of results -->"])
+
+    pattern = r"<!-- results:(.*?)-->.*?<!-- end of results -->"
+    return re.sub(pattern, results, page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def main() -> None:
@@ -228,6 +252,7 @@ def main() -> None:
 
             curves = [run.curve for run in runs]
             draw(CURVES / f"{target.config}.svg", curves, target.goal, _return_of(target).replace("`", ""))
+            write([])
         text = row(target, measured(target, None), runs)
         print(text, flush=True)
         missed += [target.config for run in runs if run.result < target.goal]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class CustomConfig(LearningConfig):
-    """User-defined update function; additional keys are its parameters. See docs/reference/algorithms.md."""
+    """User-defined update function; additional keys are its parameters. See docs/guides/own_algorithm.md."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -77,7 +77,7 @@ class CustomConfig(LearningConfig):
             fits = takes(definition, 1) and bool(called) and takes(called[0], 2)
         if not fits:
             found = f"{place_of(definition)} takes {signature}"
-            return [("function", f"{found}, expected {wanted}: see docs/reference/algorithms.md")]
+            return [("function", f"{found}, expected {wanted}: see docs/guides/own_algorithm.md")]
         if hasattr(definition, "state_dict") != hasattr(definition, "load_state_dict"):
             text = f"{place_of(definition)} has one of state_dict and load_state_dict, expected both or none"
             return [("function", text)]
@@ -109,7 +109,7 @@ class CustomConfig(LearningConfig):
 
 
 class Custom(Algorithm[Rollout]):
-    """User-defined update function, or instance of a class, as an algorithm: see docs/reference/algorithms.md.
+    """User-defined update function, or instance of a class, as an algorithm: see docs/guides/own_algorithm.md.
 
     Args:
         config: section of the policy in the run configuration.

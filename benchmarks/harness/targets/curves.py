@@ -53,7 +53,7 @@ def draw(path: Path, curves: Sequence[Points], goal: float, whose: str) -> None:
     It has no background, and colours that can be read on a light and on a dark one.
 
     Args:
-        path: file to write; its folder is made.
+        path: file to write, named after the configuration; its folder is made.
         curves: the points of each seed.
         goal: the target.
         whose: the subject of the return.
@@ -74,7 +74,7 @@ def draw(path: Path, curves: Sequence[Points], goal: float, whose: str) -> None:
         figure = Figure(figsize=(4.6, 2.6), layout="constrained", facecolor="none")
         axes = figure.subplots()
         axes.set_facecolor("none")
-        draw_panel(axes, "", [Line("", curve, len(runs))], {"": (_LINE, "-")})
+        draw_panel(axes, path.stem, [Line("", curve, len(runs))], {"": (_LINE, "-")})
         axes.axhline(goal, color=_TARGET, linewidth=1.2, linestyle="--")
         place = {"xytext": (0, -3), "textcoords": "offset points", "ha": "right", "va": "top"}
         label = axes.annotate(f"target {goal:g}", (0.99, goal), xycoords=("axes fraction", "data"), **place)
