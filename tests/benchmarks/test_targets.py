@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from targets import BEGIN, END, TARGETS, Outcome, Target, row, table
+from targets import BEGIN, END, PAGE, TARGETS, Outcome, Target, row, table, with_results
 
 import warpdrive as wd
 from harness.evaluation import play
@@ -31,3 +31,9 @@ def test_a_line_says_what_was_missed_and_takes_the_place_of_the_former() -> None
     former = table("", [text.replace("5.5,", "1.0,")])
     lines = table(table(former, [other]), [text]).splitlines()
     assert lines[0] == BEGIN and lines[3:] == [other, text, END]
+
+
+def test_the_pages_of_the_algorithms_show_the_results_of_the_table() -> None:
+    for page in [PAGE, *(PAGE.parent / "algorithms").glob("*.md")]:
+        assert with_results(page, PAGE.read_text()) == page.read_text(), f"{page}: run benchmarks/targets.py"
+    assert "| `pendulum_sac` | `Pendulum-v1` | -200 |" in (PAGE.parent / "algorithms" / "sac.md").read_text()
