@@ -1,4 +1,3 @@
-
 # %% [markdown]
 # # WarpDrive with other libraries
 #

@@ -60,6 +60,7 @@ curves = {"perceptron": [train("perceptron", {**PPO, "model": {"hidden": [32, 32
 # push to the left is the same question about the mirrored observation, in which position, velocity, angle and angular
 # velocity have changed their signs. The value of a state is that of its mirror image.
 
+
 # %%
 class Mirrored(wd.ActorCritic):
     """Actor-critic that treats an observation and its mirror image alike."""
@@ -88,6 +89,7 @@ wd.register_model("mirrored", Mirrored)
 # `[64]` is expected *broadcasts* to `[64, 64]` in the loss, and the policy quietly learns nothing. `wd.CheckDevice`
 # wraps a model and checks every call. Here it finds that mistake.
 
+
 # %%
 class Careless(Mirrored):
     """The same with a mistake."""
@@ -108,6 +110,7 @@ for model in (Careless(seen, 2), Mirrored(seen, 2)):
 # %% [markdown]
 # The other mistake is a tensor that is no buffer: it stays behind when the model moves to a GPU. PyTorch's device
 # `meta`, on which tensors have shapes but no memory, finds it on a machine without one.
+
 
 # %%
 class LeftBehind(Mirrored):
@@ -134,6 +137,7 @@ except wd.WarpDriveError as error:
 mirrored = {**PPO, "model": {"type": "mirrored", "width": 32, "check_device": True}}
 curves["mirrored model"] = [train("mirrored_model", mirrored, seed=seed) for seed in range(2)]
 
+
 # %%
 def plot(curves, **settings):
     """Draw a line for each run, in one colour for runs that differ by their seed."""
@@ -158,6 +162,7 @@ plot(curves)
 # several processes this process's part of it. We add the squared difference between the probabilities in a state and
 # the exchanged ones in its mirror image. `update` is called once per rollout; there we measure what is left of the
 # difference.
+
 
 # %%
 class SymmetricPPO(wd.PPO):
@@ -185,6 +190,7 @@ class MeasuredPPO(SymmetricPPO):
 
     coefficient = 0.0
 
+
 # %% [markdown]
 # `wd.mean_over_processes` matters if several processes train together: each has a part of the replicas, and all of
 # them must log, and decide, the same. In a single process it returns the number itself.
@@ -198,11 +204,11 @@ penalised = {
 # %%
 _, panels = plt.subplots(1, 2, figsize=(7, 2.6), dpi=80, layout="tight")
 for name, (_, steps, lengths, metrics) in penalised.items():
-    panels[0].plot(steps, metrics["losses/asymmetry/agent"], label=name.replace("_", " "))
-    panels[1].plot(steps, lengths)
+    panels[0].plot(steps, metrics["losses/asymmetry/agent"])
+    panels[1].plot(steps, lengths, label=name.replace("_", " "))
 panels[0].set(xlabel="environment steps", ylabel="asymmetry")
 panels[1].set(xlabel="environment steps", ylabel="episode length")
-_ = panels[0].legend()
+_ = panels[1].legend(loc="upper left")
 
 # %% [markdown]
 # Ordinary PPO goes through asymmetric policies. The penalty keeps the asymmetry near zero from the start, and the
@@ -223,6 +229,7 @@ _ = panels[0].legend()
 rewards, values = torch.tensor([0.0, 0.0, 1.0]), torch.zeros(4)
 terminated = torch.tensor([False, False, True])
 wd.gae(rewards, values, terminated, gamma=0.9, gae_lambda=0.5)
+
 
 # %%
 class PolicyGradient:
@@ -249,6 +256,7 @@ class PolicyGradient:
         nn.utils.clip_grad_norm_(self.policy.model.parameters(), 0.5)
         self.optimizer.step()
         return {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
+
 
 # %% [markdown]
 # Parameters of the constructor are keys of the section: `mirrored` is one. The nearest built-in is `a2c`, also with
@@ -303,6 +311,7 @@ wd.replay(trainer, seed=2, width=360, max_frames=50)
 # linear layer without a bias makes the logit of a push to the right out of the features, that of a push to the left
 # is its negative, and the value is a linear layer of the squared features.
 
+
 # %% tags=["exercise"]
 class Shared(wd.ActorCritic):
     def __init__(self, observation_space, num_logits, width: int = 32):
@@ -314,6 +323,7 @@ class Shared(wd.ActorCritic):
 
     def values(self, observations):
         return None
+
 
 # %% tags=["check"]
 model, test = Shared(seen, 2), torch.randn(10, 4)
@@ -397,9 +407,11 @@ else:
 # standard deviation 0.5 to all parameters of `policy.model`, in place and without a gradient, drawn with
 # `generator=policy.generator`, and returns `{"moved": ...}`, the norm of all the noise together.
 
+
 # %% tags=["exercise"]
 def climb(policy, rollout):
     return {}
+
 
 # %% tags=["check"]
 trial = wd.RunConfig(
