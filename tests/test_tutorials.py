@@ -26,7 +26,7 @@ COMPILED = {"06_cuda_c", "14_coming_from_warpdrive2"}
 INDIRECT = {"11_other_libraries": ("pettingzoo", "torchrl")}
 """Modules that WarpDrive imports for a tutorial, and its cells do not."""
 UNFINISHED = {
-    *("03_sampling_actions.ipynb", "04_resetting_and_recording.ipynb", "05_own_environment.ipynb"),
+    *("04_resetting_and_recording.ipynb", "05_own_environment.ipynb"),
     *("06_cuda_c.ipynb", "07_training.ipynb", "08_checking_kernels.ipynb", "09_scaling_up.ipynb"),
     *("10_pytorch_lightning.ipynb", "11_other_libraries.ipynb", "12_own_models_and_algorithms.ipynb"),
     *("13_self_play.ipynb", "14_coming_from_warpdrive2.ipynb"),
