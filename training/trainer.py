@@ -55,6 +55,7 @@ from warpdrive.training.trainer_checks import (
     check_environment,
     check_populations,
     check_tags,
+    environment_of,
     fitted,
     has_dedicated_learner,
     warn_of_long_episodes,
@@ -348,7 +349,7 @@ class Trainer:
             return folder, checkpoint
 
         folder, checkpoint = join().call_on_leader(read)
-        return cls._of(folder, checkpoint, load_config(checkpoint.config, environment=env.env if env else None), env)
+        return cls._of(folder, checkpoint, load_config(checkpoint.config, environment=environment_of(env)), env)
 
     @classmethod
     def resume(
@@ -376,7 +377,7 @@ class Trainer:
             ConfigError: an override is invalid, or changes a fixed key.
             TrustError: the run names code that is not known here.
         """
-        environment = env.env if env else None
+        environment = environment_of(env)
         folder, found, config = join().call_on_leader(lambda: last_state_of(run, overrides, environment, trust))
         trainer = cls._of(*found, config, env) if found else cls(env or make_env(config), config)
         trainer._resumed = folder

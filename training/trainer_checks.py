@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.environment import Environment
 from warpdrive.errors import ConfigError, shown
 from warpdrive.training.algorithms.custom import CustomConfig
 from warpdrive.training.algorithms.reinforce import ReinforceConfig
@@ -55,14 +56,26 @@ def has_dedicated_learner(config: RunConfig | Mapping[str, Any] | None) -> bool:
     return isinstance(trainer, Mapping) and trainer.get("dedicated_learner") is True
 
 
+def environment_of(env: EnvWrapper | None) -> Environment | None:
+    """Return the environment of its replicas; None for None.
+
+    Raises:
+        ConfigError: ``env`` is not an EnvWrapper.
+    """
+    if env is None:
+        return None
+    if not isinstance(env, EnvWrapper):
+        raise ConfigError(f"Trainer: found {shown(env)}, expected the replicas of an environment (an EnvWrapper)")
+    return env.env
+
+
 def check_environment(env: EnvWrapper) -> None:
     """Check that ``env`` can be trained in.
 
     Raises:
         ConfigError: it is not an EnvWrapper, or does not reset automatically.
     """
-    if not isinstance(env, EnvWrapper):
-        raise ConfigError(f"Trainer: found {shown(env)}, expected the replicas of an environment (an EnvWrapper)")
+    environment_of(env)
     if not env.auto_reset:
         raise ConfigError("Trainer: the environment has auto_reset=False, expected True: episodes follow one another")
 

@@ -129,9 +129,18 @@ def check_resumable(before: Mapping[str, Any], config: RunConfig) -> None:
     for key in (*_DECIDED, *of_policies):
         former, wanted = (_value_of(values, key.split(".")) for values in (before, now))
         if former != wanted:
+            key, former, wanted = _first_difference(key, former, wanted)
             raise ConfigError(
                 f"{key}: found {shown(wanted)}, but the run to resume has {shown(former)}, which cannot be changed"
             )
+
+
+def _first_difference(key: str, one: Any, other: Any) -> tuple[str, Any, Any]:
+    """Return the first key at or below ``key`` with different values, and both, of sections with the same keys."""
+    while isinstance(one, Mapping) and isinstance(other, Mapping) and set(one) == set(other):
+        name = next(name for name in one if one[name] != other[name])
+        key, one, other = f"{key}.{name}", one[name], other[name]
+    return key, one, other
 
 
 def plain(value: Any) -> Any:

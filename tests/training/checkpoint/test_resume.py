@@ -159,7 +159,7 @@ def test_a_run_can_go_on_beyond_its_end(sections: Sections, trainer_of: TrainerO
     [
         ("trainer.num_envs=40", r"trainer\.num_envs: found 40, but the run to resume has 20"),
         ("trainer.seed=1", r"trainer\.seed: found 1"),
-        ("policy.odd.model.hidden=[8]", r"policy\.odd\.model: found"),
+        ("policy.odd.model.hidden=[8]", r"policy\.odd\.model\.hidden: found \[8\]"),
         ("policy.odd.algorithm=a2c", r"policy\.odd\.algorithm: found 'a2c'"),
         ("policy.odd.lrr=1", r"policy\.odd\.lrr: unknown key"),
     ],
@@ -170,6 +170,14 @@ def test_what_has_been_decided_cannot_change(
     run = trainer_of(sections(total_steps=200)).train().run_folder
     with pytest.raises(ConfigError, match=told):
         Trainer.resume(run, [override])
+
+
+def test_an_environment_in_place_of_its_replicas_is_an_error(sections: Sections, trainer_of: TrainerOf) -> None:
+    trainer = trainer_of(sections(total_steps=200))
+    run = trainer.train().run_folder
+    for load in (Trainer.resume, Trainer.load):
+        with pytest.raises(ConfigError, match=r"expected the replicas of an environment \(an EnvWrapper\)"):
+            load(run, env=trainer.env.env)  # type: ignore[arg-type]
 
 
 def test_nobody_goes_on_twice_from_one_place(sections: Sections, trainer_of: TrainerOf) -> None:
