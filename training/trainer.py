@@ -52,9 +52,9 @@ from warpdrive.training.run.state import RunState
 from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer_checks import (
     check_devices,
-    check_environment,
     check_populations,
     check_tags,
+    checked_environment,
     environment_of,
     fitted,
     has_dedicated_learner,
@@ -66,7 +66,8 @@ class Trainer:
     """Trainer of one policy per policy tag of an environment.
 
     Args:
-        env: the training replicas; or a ``wd.RunConfig``, without ``config``, which describes them as well.
+        env: the training replicas; or a run configuration (``wd.RunConfig``, or a dictionary with ``env``), without
+            ``config``, which describes them as well.
         config: a run configuration. A dictionary may leave out ``name``, ``env`` and ``trainer.num_envs``, which are
             then taken from ``env``; without ``env`` the run cannot be loaded from its folder alone.
         policy_tag_to_agent_id_map: None, or equal to the environment's ``policy_tags``.
@@ -88,16 +89,18 @@ class Trainer:
 
     def __init__(
         self,
-        env: EnvWrapper | RunConfig,
+        env: EnvWrapper | RunConfig | Mapping[str, Any],
         config: RunConfig | Mapping[str, Any] | None = None,
         policy_tag_to_agent_id_map: Mapping[str, Sequence[int]] | None = None,
         device_id: int | None = None,
         num_devices: int | None = None,
     ) -> None:
+        if isinstance(env, Mapping) and config is None:
+            env = load_config(env)
         if isinstance(env, RunConfig):
             config = env if config is None else config
             env = make_env(env)
-        check_environment(env)
+        env = checked_environment(env)
         self.process_group = join()
         check_devices(env, self.process_group, device_id, num_devices)
         check_tags(env, policy_tag_to_agent_id_map)

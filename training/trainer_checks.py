@@ -56,28 +56,31 @@ def has_dedicated_learner(config: RunConfig | Mapping[str, Any] | None) -> bool:
     return isinstance(trainer, Mapping) and trainer.get("dedicated_learner") is True
 
 
-def environment_of(env: EnvWrapper | None) -> Environment | None:
+def environment_of(env: object) -> Environment | None:
     """Return the environment of its replicas; None for None.
 
     Raises:
         ConfigError: ``env`` is not an EnvWrapper.
     """
-    if env is None:
-        return None
-    if not isinstance(env, EnvWrapper):
-        raise ConfigError(f"Trainer: found {shown(env)}, expected the replicas of an environment (an EnvWrapper)")
-    return env.env
+    return None if env is None else _replicas(env).env
 
 
-def check_environment(env: EnvWrapper) -> None:
-    """Check that ``env`` can be trained in.
+def checked_environment(env: object) -> EnvWrapper:
+    """Return ``env`` if it can be trained in.
 
     Raises:
         ConfigError: it is not an EnvWrapper, or does not reset automatically.
     """
-    environment_of(env)
-    if not env.auto_reset:
+    replicas = _replicas(env)
+    if not replicas.auto_reset:
         raise ConfigError("Trainer: the environment has auto_reset=False, expected True: episodes follow one another")
+    return replicas
+
+
+def _replicas(env: object) -> EnvWrapper:
+    if not isinstance(env, EnvWrapper):
+        raise ConfigError(f"Trainer: found {shown(env)}, expected the replicas of an environment (an EnvWrapper)")
+    return env
 
 
 def check_devices(env: EnvWrapper, process_group: ProcessGroup, device_id: int | None, num_devices: int | None) -> None:

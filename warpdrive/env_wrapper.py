@@ -42,8 +42,8 @@ class EnvWrapper:
     """Vectorized environment: thousands of replicas of one environment on one device.
 
     Args:
-        env: The environment. Alternatively give ``env_name`` and ``env_config``, its registered name and constructor
-            parameters.
+        env: The environment, or its registered name. Constructor parameters of one that is given by name are in
+            ``env_config``; ``env_name=name`` is the same as ``env=name``.
         num_envs: The number of replicas.
         env_backend: The backend of the fused step: ``"cpu"``; on a GPU ``"numba"``, or ``"pycuda"`` for kernel
             functions in CUDA C; ``"auto"`` for the best available one; or a backend object.
@@ -69,7 +69,7 @@ class EnvWrapper:
 
     def __init__(
         self,
-        env: Environment | None = None,
+        env: Environment | str | None = None,
         num_envs: int = 1,
         env_backend: str | Backend = "auto",
         seed: int = 0,
@@ -87,6 +87,8 @@ class EnvWrapper:
             if env is not None:
                 raise DefinitionError("found both env and env_obj, which are aliases: pass only one of them")
             env = env_obj
+        if isinstance(env, str):
+            env, env_name = None, env if env_name is None else None
         if (env is None) == (env_name is None):
             raise DefinitionError("pass EnvWrapper either an environment or env_name, not both")
         if env is None:

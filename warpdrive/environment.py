@@ -255,8 +255,6 @@ def _advice(given: object) -> str:
     """Return advice for objects that are often passed instead of an environment, or ""."""
     if isinstance(given, type) and issubclass(given, Environment):
         return f": create one, {given.__name__}()"
-    if isinstance(given, str):
-        return f": pass a registered name as env_name={shown(given)}"
     if isinstance(given, (gymnasium.Env, gymnasium.vector.VectorEnv)):
         return ": the step of an environment is a kernel here, see docs/guides/authoring.md"
     return ""

@@ -62,7 +62,7 @@ def test_what_is_registered_is_found_by_its_name(tmp_path: Path, monkeypatch: py
     wd.register("little_game", f"{tmp_path / 'game.py'}:Game")
     assert "little_game" in wd.registered_names()
     assert wd.make("little_game").grid_length == 6  # type: ignore[attr-defined]
-    env = wd.EnvWrapper(env_name="little_game", env_config={"grid_length": 5}, num_envs=2, env_backend="cpu")
+    env = wd.EnvWrapper("little_game", env_config={"grid_length": 5}, num_envs=2, env_backend="cpu")
     assert env.env.grid_length == 5  # type: ignore[attr-defined]
     wd.register("little_game", TagGridworld)  # a class, and in place of what was there
     assert type(wd.make("little_game")) is TagGridworld

@@ -601,7 +601,7 @@ def wrappers(folder: Path) -> Iterator[Case]:
     wd_env = wd.EnvWrapper(CartPole(), env_backend="cpu")
     for value in (
         5,
-        "cartpole",
+        "cartpol",
         None,
         [],
         {},

@@ -40,6 +40,11 @@ def test_its_arguments_can_express_every_shipped_configuration(name: str) -> Non
     assert wd.RunConfig(**dict(config)) == config
 
 
+def test_a_trainer_is_made_of_it_or_of_a_dictionary() -> None:
+    config = cartpole()
+    assert wd.Trainer(config.model_dump()).config == wd.Trainer(config).config
+
+
 def test_the_example_of_the_page_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (example,) = re.findall(
