@@ -178,7 +178,8 @@ def mathml(found: re.Match[str]) -> str:
     # Markdown would read these characters within an inline element
     for character in "*_`[]\\":
         markup = markup.replace(character, f"&#{ord(character)};")
-    return f"\n<div>{markup}</div>\n" if display else markup
+    markup = markup.replace("<mover>", '<mover accent="true">')
+    return f"\n<div>{markup}</div>\n" if display else f"<span>{markup}</span>"  # a line with math in front is a block
 
 
 def notebook_page(path: Path, place: str, show: Callable[[str], None]) -> dict[str, str | bytes]:
