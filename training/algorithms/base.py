@@ -81,12 +81,15 @@ class LearningConfig(Section):
         return False
 
     to_train: bool = True
+    """If False, the policy acts with constant weights and without exploration."""
     load: str | None = None
     """Run or checkpoint that the policy is initialised from: the actor, without critics and optimizer state."""
     load_tag: str | None = None
     """Policy tag in ``load``; None: the policy's own tag."""
     lr: PositiveSchedule = 3e-4
+    """Learning rate of the optimizer, Adam."""
     gamma: FractionSchedule = 0.99
+    """Discount factor per environment step."""
 
     @field_validator("load_tag")
     @classmethod

@@ -44,7 +44,9 @@ class CustomConfig(LearningConfig):
 
     algorithm: Literal["custom"] = "custom"
     function: UserFunction
+    """Update function ``function(policy, rollout, **parameters)``, or a class that is called with each rollout."""
     model: ModelConfig = FullyConnectedConfig()
+    """Model of the policy and the value function."""
     population: Annotated[Count, Field(le=65536)] | None = None
     """Number of members of the population, each with its own parameters and an equal slice of the replicas; None:
     one.

@@ -31,6 +31,7 @@ class DeterministicConfig(ContinuousConfig):
     """Keys of the algorithms with a deterministic policy."""
 
     noise: NoiseConfig = GaussianNoiseConfig()
+    """Exploration noise added to actions in training."""
 
 
 Config = TypeVar("Config", bound=DeterministicConfig)

@@ -32,6 +32,7 @@ class OffPolicyConfig(ReturnsConfig):
 
     model_sections = ACTION_VALUE_CONFIGS
     model: OffPolicyModelConfig = PerceptronConfig()
+    """Model of each network."""
     buffer_size: Count = 100_000
     """Capacity of the replay buffer, in steps of single agents."""
     learning_starts: Annotated[int, BeforeValidator(whole_number), Field(ge=0, lt=2**63)] = 1000
@@ -39,11 +40,13 @@ class OffPolicyConfig(ReturnsConfig):
     ``epsilon``).
     """
     batch_size: Count = 128
+    """Transitions per gradient step, sampled uniformly from the replay buffer."""
     gradient_steps: Count = 1
     """Gradient steps per update, that is, per rollout of ``trainer.train_batch_size`` environment steps."""
     n_step: Annotated[Count, Field(le=10_000)] = 1
-    """Number of rewards summed before bootstrapping."""
+    """Number of rewards summed before bootstrapping; fewer if the episode ends earlier."""
     max_grad_norm: PositiveSchedule = 10.0
+    """Maximum norm of a gradient; larger gradients are scaled down to it."""
 
     @property
     def off_policy(self) -> bool:

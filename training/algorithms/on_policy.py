@@ -44,11 +44,17 @@ class OnPolicyConfig(ReturnsConfig):
     """Keys of the on-policy algorithms."""
 
     model: ModelConfig = FullyConnectedConfig()
+    """Model of the policy and the value function."""
     gae_lambda: FractionSchedule = 0.95
+    """Lambda of generalised advantage estimation: 0 for one-step temporal differences, 1 for complete returns."""
     entropy_coef: NonNegativeSchedule = 0.01
+    """Coefficient of the entropy bonus in the loss."""
     value_coef: NonNegativeSchedule = 0.5
+    """Coefficient of the value loss in the loss."""
     max_grad_norm: PositiveSchedule = 0.5
+    """Maximum norm of a gradient; larger gradients are scaled down to it."""
     normalize_advantage: bool = True
+    """If True, the advantages of each rollout are standardised."""
     normalize_returns: bool = False
     """If True, values are estimated in units of the running mean and standard deviation of returns."""
     value_loss: Literal["mse", "huber"] = "mse"

@@ -26,6 +26,7 @@ class PPOConfig(OnPolicyConfig):
 
     algorithm: Literal["ppo"] = "ppo"
     clip: PositiveSchedule = 0.2
+    """Clipping range of the probability ratio of new to old policy: from 1 - ``clip`` to 1 + ``clip``."""
     value_clip: OptionalPositiveSchedule = None
     """Clipping range of the change of a value estimate per update; None: no clipping."""
     target_kl: OptionalPositiveSchedule = None
@@ -48,7 +49,9 @@ class PPOConfig(OnPolicyConfig):
     to the same limit.
     """
     epochs: Count = 4
+    """Passes over the rollout per update."""
     minibatches: Count = 4
+    """Minibatches per epoch, each for one gradient step."""
 
     def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
         """See ``LearningConfig``: a minibatch has at least one row, or one sequence of a recurrent model."""

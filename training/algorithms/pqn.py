@@ -45,13 +45,17 @@ class PQNConfig(ReturnsConfig):
     model_sections = ACTION_VALUE_CONFIGS
     algorithm: Literal["pqn"] = "pqn"
     model: OffPolicyModelConfig = PerceptronConfig(layer_norm=True, activation="relu")
+    """Model of the action values, with layer normalisation in place of a target network."""
     td_lambda: FractionSchedule = 0.65
     """Weight of longer returns, from 0 (one step) to 1 (to the end of the rollout or episode)."""
     epsilon: FractionSchedule = [[0, 1.0], [100_000, 0.05]]  # type: ignore[assignment]
     """Probability of a random action, by environment steps."""
     epochs: Count = 2
+    """Passes over the rollout per update."""
     minibatches: Count = 16
+    """Minibatches per epoch, each for one gradient step."""
     max_grad_norm: PositiveSchedule = 10.0
+    """Maximum norm of a gradient; larger gradients are scaled down to it."""
 
     def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
         """See ``LearningConfig``."""

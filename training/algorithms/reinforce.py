@@ -22,10 +22,13 @@ class ReinforceConfig(ReturnsConfig):
 
     algorithm: Literal["reinforce"] = "reinforce"
     entropy_coef: NonNegativeSchedule = 0.0
+    """Coefficient of the entropy bonus in the loss."""
     max_grad_norm: PositiveSchedule = 0.5
+    """Maximum norm of a gradient; larger gradients are scaled down to it."""
     normalize_returns: bool = True
     """If True, the returns of each rollout are standardised."""
     model: ModelConfig = FullyConnectedConfig()
+    """Model of the policy. Its value function is not trained."""
 
 
 class Reinforce(OnPolicy[ReinforceConfig]):

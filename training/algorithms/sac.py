@@ -35,6 +35,7 @@ class SACConfig(ContinuousConfig):
 
     algorithm: Literal["sac"] = "sac"
     initial_temperature: Positive = 1.0
+    """Initial temperature: the weight of the entropy relative to rewards."""
     target_entropy: OptionalSchedule = None
     """Target entropy in nats of actions from -1 to 1; None: minus the number of components of an action."""
 

@@ -30,6 +30,7 @@ class TD3Config(DeterministicConfig):
     target_noise: NonNegativeSchedule = 0.2
     """Standard deviation of the noise added to the target policy's actions, in units of half their range."""
     target_noise_clip: NonNegativeSchedule = 0.5
+    """Limit of the absolute value of that noise, in the same units."""
 
 
 class TD3(DeterministicPolicyGradient[TD3Config]):

@@ -19,6 +19,7 @@ from warpdrive.environment import Environment
 from warpdrive.errors import WarpDriveError
 from warpdrive.training.config import run_config, schema
 from warpdrive.training.config.section import Section
+from warpdrive.training.rollout.exploration import NOISE_SECTIONS
 
 Schema = dict[str, Any]
 _DEFAULT = "fully_connected"
@@ -41,8 +42,8 @@ def json_schema(environments: Sequence[str] = ()) -> Schema:
     """
     found = schema.RunConfig.model_json_schema()
     definitions = found["$defs"]
-    for name in run_config.__all__:
-        section = getattr(run_config, name)
+    for section in (*(getattr(run_config, name) for name in run_config.__all__), *NOISE_SECTIONS):
+        name = section.__name__
         described = found if name == "RunConfig" else definitions.get(name, {"properties": {}})
         for key, text in _descriptions(section).items():
             described["properties"].get(key, {}).setdefault("description", text)

@@ -35,6 +35,7 @@ class EnvironmentConfig(Section):
     model_config = ConfigDict(extra="allow")
 
     name: str
+    """Registered name, ``package.module:Class`` or ``path/to/file.py:Class``."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -61,12 +62,19 @@ class TrainerConfig(Section):
     """Amount of simulation and training. All sizes count environment steps (one step of one replica)."""
 
     num_envs: Annotated[Count, Field(lt=2**31)]
+    """Number of replicas of the environment, over all processes."""
     train_batch_size: Count
-    """Environment steps per update over all replicas: ``num_envs`` times the steps of a rollout."""
+    """Environment steps per update over all replicas: a multiple of ``num_envs``. Their quotient is the rollout length."""
     total_steps: Count
     """Training ends with the first update that reaches this many environment steps."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Seed of the start states, the sampled actions, the initial weights and the minibatches."""
     env_backend: Annotated[str, BeforeValidator(backend_name)] = "auto"
+    """Backend of the environment steps.
+
+    ``cpu``: the cores of this machine; ``numba``: a GPU, for kernels in Python; ``pycuda``: kernel functions in CUDA C;
+    ``auto``: the best one available.
+    """
     rollout_device: Device | None = None
     """Device of environment steps and acting policies; None: that of ``env_backend``."""
     learner_device: Device | None = None
@@ -110,6 +118,7 @@ class TrainerConfig(Section):
     different numbers of cores only if this is set. (The simulation does not depend on the number of cores.)
     """
     evaluation: EvaluationConfig = EvaluationConfig()
+    """Evaluation of the policies."""
     sync: Literal["gradients", "rollouts"] = "gradients"
     """Synchronisation of several processes.
 
@@ -187,6 +196,7 @@ class FunctionConfig(Section):
 
     algorithm: Literal["function"] = "function"
     function: UserFunction
+    """Function called before each step: ``function(observations, env, tag)`` returns actions or logits."""
 
     @property
     def description(self) -> str:
@@ -226,18 +236,26 @@ class WandbConfig(Section):
     """Project of Weights & Biases that metrics are also logged to."""
 
     project: str
+    """Name of the project."""
     entity: str | None = None
     """Team or user; None: the logged-in one."""
     group: str | None = None
+    """Group of the run; None: none."""
     tags: list[str] = []
+    """Tags of the run."""
     mode: Literal["online", "offline", "disabled"] = "online"
+    """``online``: upload during the run; ``offline``: keep the data in a local folder, to upload it later; ``disabled``:
+    record nothing.
+    """
 
 
 class TrackioConfig(Section):
     """Project of Trackio that metrics are also logged to."""
 
     project: str
+    """Name of the project."""
     group: str | None = None
+    """Group of the run; None: none."""
     space_id: str | None = None
     """Space of Hugging Face that shows the metrics, ``user/space``; None: on this machine."""
 
@@ -246,7 +264,7 @@ class MlflowConfig(Section):
     """Experiment of MLflow that metrics are also logged to."""
 
     experiment: str | None = None
-    """None: the name of the run configuration."""
+    """Name of the experiment; None: the name of the run configuration."""
     tracking_uri: str | None = None
     """Address of the server, or folder; None: that of the environment variable ``MLFLOW_TRACKING_URI``, or MLflow's
     default.
@@ -257,9 +275,13 @@ class SavingConfig(Section):
     """Outputs of a run and their intervals, in updates."""
 
     folder: str = "runs"
+    """Folder of the runs: a run writes to ``<folder>/<name>/<date-time>/``."""
     log_every: Count = 1
+    """Updates between two rows of ``metrics.csv``."""
     checkpoint_every: Count = 100
+    """Updates between two checkpoints."""
     keep_last: Count = 3
+    """Number of the newest checkpoints to keep; older ones are deleted."""
     keep_every: Count | None = None
     """Environment steps between checkpoints that are never deleted (the first after each multiple); None: none."""
     keep_best: bool = True
@@ -285,10 +307,15 @@ class RunConfig(Section):
     """Configuration of a whole run. ``env`` is None only for a Trainer of an environment without registered name."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
+    """Name of the run, and of its folder. Default in files: the name of the environment."""
     env: EnvironmentConfig | None
+    """Environment and the parameters of its constructor."""
     trainer: TrainerConfig
+    """Amount of simulation and training, devices and processes."""
     policy: dict[str, PolicyConfig]
+    """Section of each policy, by policy tag: the algorithm that trains it, or the way its agents act."""
     saving: SavingConfig = SavingConfig()
+    """Outputs of the run."""
 
     def to_yaml(self) -> str:
         """Return the complete configuration as YAML, which ``load_config`` reads back to an equal one."""

@@ -19,13 +19,19 @@ class PerceptronConfig(Section):
 
     type: Literal["fully_connected"] = "fully_connected"
     hidden: list[Width] = [64, 64]
+    """Widths of the hidden layers; [] for none."""
     activation: Activation = "tanh"
+    """Activation function of the hidden layers."""
     scale_observations: bool = False
     """If True, elements that the observation space bounds are scaled to [-1, 1] first."""
     normalize_observations: bool = False
     """If True, observations are standardised by their running mean and variance over all rollouts so far."""
     initialization: Initialization = "orthogonal"
-    """Initialization of the weights."""
+    """Initialization of the weights.
+
+    ``orthogonal`` or ``xavier``: with gain sqrt(2) in hidden layers, 1 in the last layer of a value function and 0.01 in
+    the last layer of a policy; ``uniform``: the default of ``torch.nn.Linear``, biases included.
+    """
     layer_norm: bool = False
     """If True, the outputs of each hidden layer of perceptrons are normalised before its activation (Ba et al. 2016,
     arXiv:1607.06450).
@@ -64,10 +70,13 @@ class ConvolutionsConfig(PerceptronConfig):
     hidden: list[Width] = [64]
     """Widths of the perceptron's hidden layers, after the convolutions."""
     activation: Activation = "relu"
+    """Activation function of the convolutions and the hidden layers."""
     filters: list[Width] = [16, 32]
     """Number of output channels of each convolution."""
     kernel_size: Width = 3
+    """Height and width of the convolution kernels."""
     stride: Width = 2
+    """Step of the convolution kernels in both directions."""
 
 
 class ConvolutionalConfig(ConvolutionsConfig, GaussianConfig):

@@ -36,9 +36,11 @@ class GaussianNoiseConfig(Section):
 
     type: Literal["gaussian"] = "gaussian"
     std: NonNegativeSchedule = 0.1
+    """Standard deviation."""
 
 
 NoiseConfig = Annotated[GaussianNoiseConfig | OrnsteinUhlenbeckConfig, Field(discriminator="type")]
+NOISE_SECTIONS: tuple[type[Section], ...] = (GaussianNoiseConfig, OrnsteinUhlenbeckConfig)
 
 
 class EpsilonGreedy(Actor):
