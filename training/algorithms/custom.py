@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class CustomConfig(LearningConfig):
-    """User-defined update function; additional keys are its parameters. See docs/guides/own_algorithm.md."""
+    """User-defined update function; additional keys are its parameters."""
 
     model_config = ConfigDict(extra="allow")
 

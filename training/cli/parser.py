@@ -59,24 +59,24 @@ Run 'warpdrive <command> --help' for the options and examples of a command."""
 
 TRAIN_EPILOG = """\
 examples:
-  warpdrive train tag_gridworld
-  warpdrive train tag_gridworld trainer.num_envs=500 policy.tagger.lr=1e-3
-  warpdrive train my_run.yaml env.num_taggers=8 saving.folder=/data/runs
-  warpdrive train --resume runs/tag_gridworld                         resume an interrupted run
-  warpdrive train --resume runs/tag_gridworld trainer.total_steps=2e7
-  warpdrive train tag_gridworld -n 4                                  four GPUs, one process per GPU
-  warpdrive train tag_gridworld --num_processes 2                     two processes on the CPU
-  warpdrive train tag_gridworld --watch                               with a page that shows curves and episodes
+  warpdrive train tag_gridworld                                              the shipped run configuration
+  warpdrive train tag_gridworld trainer.num_envs=500 policy.tagger.lr=1e-3   with other values of two keys
+  warpdrive train my_run.yaml env.num_taggers=8 saving.folder=/data/runs     your own file
+  warpdrive train --resume runs/tag_gridworld                                resume an interrupted run
+  warpdrive train --resume runs/tag_gridworld trainer.total_steps=2e7        train a finished run further
+  warpdrive train tag_gridworld -n 4                                         four GPUs, one process per GPU
+  warpdrive train tag_gridworld --num_processes 2                            two processes on the CPU
+  warpdrive train tag_gridworld --watch                                      with a page of curves and episodes
 
 Every key of the run configuration can be overridden. The config.yaml of a run folder lists all keys with their values
 and can be passed to 'warpdrive train' again. Ctrl-C stops training gracefully and saves a checkpoint."""
 
 AUTOSCALE_EPILOG = """\
 examples:
-  warpdrive autoscale tag_gridworld                  writes tag_gridworld_autoscaled.yaml, .png and .json
-  warpdrive train tag_gridworld_autoscaled.yaml
-  warpdrive autoscale my_run.yaml --memory 2GiB -o small.yaml
-  warpdrive train tag_gridworld --auto_scale         tune, then train
+  warpdrive autoscale tag_gridworld                             writes tag_gridworld_autoscaled.yaml, .png and .json
+  warpdrive train tag_gridworld_autoscaled.yaml                 train with the result
+  warpdrive autoscale my_run.yaml --memory 2GiB -o small.yaml   with at most 2 GiB of memory
+  warpdrive train tag_gridworld --auto_scale                    tune, then train
 
 Searches for the trainer.num_envs and the rollout length (train_batch_size / num_envs) with the highest training
 throughput, which are usually not the largest that fit in memory. Each candidate runs in its own process; candidates
@@ -86,11 +86,11 @@ throughput. A search takes a few minutes; other programs on the machine distort 
 
 SWEEP_EPILOG = """\
 examples:
-  warpdrive sweep cartpole policy.agent.lr=[1e-3,3e-4,1e-4] policy.agent.gamma=[0.98,0.99]     all 6 combinations
-  warpdrive sweep cartpole "policy.agent.lr=loguniform(1e-4,1e-2)" "policy.agent.clip=uniform(0.1,0.3)" --trials 20
-  warpdrive sweep cartpole "policy.agent.epochs=integer(2,10)" --engine optuna --trials 30
-  warpdrive sweep cartpole trainer.seed=[0,1,2] trainer.total_steps=50000
-  warpdrive sweep --resume runs/cartpole_sweep/2026-11-21_15-00-00
+  warpdrive sweep cartpole policy.agent.lr=[1e-3,3e-4] policy.agent.gamma=[0.98,0.99]        all 4 combinations
+  warpdrive sweep cartpole "policy.agent.lr=loguniform(1e-4,1e-2)" --trials 20               random search
+  warpdrive sweep cartpole "policy.agent.epochs=integer(2,10)" --engine optuna --trials 30   Optuna
+  warpdrive sweep cartpole trainer.seed=[0,1,2] trainer.total_steps=50000                    three seeds
+  warpdrive sweep --resume runs/cartpole_sweep/2026-11-21_15-00-00                           continue a sweep
 
 search space:
   key=[a, b, c]              try each value; for values that are lists: key=[[64, 64], [128]]
@@ -106,23 +106,23 @@ save checkpoints; --resume continues them and runs the remaining ones."""
 
 EVALUATE_EPILOG = """\
 examples:
-  warpdrive evaluate runs/tag_gridworld                        the latest run
-  warpdrive evaluate runs/tag_gridworld --random runner        with random actions for the runner
-  warpdrive evaluate runs/tag_gridworld --episodes 200 --deterministic
-  warpdrive evaluate runs/tag_gridworld --best                 the best checkpoint instead of the latest
-  warpdrive evaluate runs/a runs/b runs/c                      several runs, one line each
-  warpdrive evaluate runs/a --against runs/b runs/c            head to head, on both sides, with win rates
-  warpdrive evaluate runs/a/*/checkpoints/step_* --league      round robin with Elo ratings
+  warpdrive evaluate runs/tag_gridworld                                  the latest run
+  warpdrive evaluate runs/tag_gridworld --random runner                  with random actions for the runner
+  warpdrive evaluate runs/tag_gridworld --episodes 200 --deterministic   the most likely actions
+  warpdrive evaluate runs/tag_gridworld --best                           the best checkpoint instead of the latest
+  warpdrive evaluate runs/a runs/b runs/c                                several runs, one line each
+  warpdrive evaluate runs/a --against runs/b runs/c                      head to head, on both sides, with win rates
+  warpdrive evaluate runs/a/*/checkpoints/step_* --league                round robin with Elo ratings
 
 A run keeps its best checkpoint if it is evaluated during training: set the interval in updates with
 trainer.evaluation.every=20, and the metric to compare with saving.best_metric."""
 
 PLOT_EPILOG = """\
 examples:
-  warpdrive plot runs/cartpole                                     returns of the latest run, saved to its folder
-  warpdrive plot runs/cartpole/*                                   all runs in one plot
-  warpdrive plot runs/cartpole runs/pendulum -o both.svg
-  warpdrive plot runs/cartpole/* -m losses/entropy -m 'perf/*_seconds' --smooth 10
+  warpdrive plot runs/cartpole                                   returns of the latest run, saved to its folder
+  warpdrive plot runs/cartpole/*                                 all runs in one plot
+  warpdrive plot runs/cartpole runs/pendulum -o both.svg         another file and format
+  warpdrive plot runs/cartpole/* -m losses/entropy --smooth 10   another metric, as a moving average
 
 Runs that differ only in trainer.seed are averaged into one line, with a band from their minimum to their maximum. Other
 runs get one line each, labelled with the keys in which their configurations differ. The x axis is environment steps.
@@ -136,9 +136,9 @@ The extension of the output file selects the format: .png, .svg or .pdf."""
 
 REPORT_EPILOG = """\
 examples:
-  warpdrive report runs/cartpole                        the latest run, writes report.html to its folder
-  warpdrive report runs/cartpole/*                      all runs in one page, writes report.html
-  warpdrive report runs/cartpole runs/pendulum -o both.html
+  warpdrive report runs/cartpole                              the latest run, writes report.html to its folder
+  warpdrive report runs/cartpole/*                            all runs in one page, writes report.html
+  warpdrive report runs/cartpole runs/pendulum -o both.html   another file
 
 One HTML file that loads nothing: learning curves, the evaluation, distributions of returns and lengths, losses,
 throughput and memory, the configuration with its differences from the defaults and between the runs, versions and
@@ -148,9 +148,10 @@ are running, failed or were interrupted as well."""
 
 WATCH_EPILOG = """\
 examples:
-  warpdrive watch runs/cartpole              the latest run, in training or ended
-  warpdrive train cartpole --watch           the same from the start of a training
-  ssh -L 8300:127.0.0.1:8300 me@gpu-server   on your machine, to reach the page of another one
+  warpdrive watch runs/cartpole               the latest run, in training or ended
+  warpdrive train cartpole --watch            the same from the start of a training
+  warpdrive watch runs/cartpole --port 8400   on another port
+  ssh -L 8300:127.0.0.1:8300 me@gpu-server    on your machine, to reach the page of another one
 
 Prints the address of a page with the state of the run, its learning curves, and the latest episode of its newest
 policy. It can be reached from this machine only, and only with the token in the address.
@@ -161,12 +162,12 @@ records episodes of it on the CPU, in one thread at a low priority. Otherwise no
 
 REPLAY_EPILOG = """\
 examples:
-  warpdrive replay runs/tag_gridworld                             writes replay.gif to the run folder
-  warpdrive replay runs/tag_gridworld -o tag.html --replicas 4    four replicas side by side, in a player
-  warpdrive replay runs/tag_gridworld -o tag.svg --step 20        the picture of one step
-  warpdrive replay runs/tag_gridworld -o tag.mp4 --seed 3 --random runner
-  warpdrive replay runs/tag_gridworld -o tag.npz -o tag.gif       the same episode as arrays and as an animation
-  warpdrive replay tag.npz -o again.html                          animates a recording
+  warpdrive replay runs/tag_gridworld                              writes replay.gif to the run folder
+  warpdrive replay runs/tag_gridworld -o tag.html --replicas 4     four replicas side by side, in a player
+  warpdrive replay runs/tag_gridworld -o tag.svg --step 20         the picture of one step
+  warpdrive replay runs/tag_gridworld -o tag.mp4 --random runner   a video; the runner moves at random
+  warpdrive replay runs/tag_gridworld -o tag.npz -o tag.gif        the same episode as arrays and as an animation
+  warpdrive replay tag.npz -o again.html                           animates a recording
 
 The extension of the output file selects the format:
   .gif                 animated GIF
@@ -179,9 +180,9 @@ The same --seed gives the same episodes. For long episodes only every n-th step 
 
 EXPORT_EPILOG = """\
 examples:
-  warpdrive export runs/cartpole                                 writes agent.onnx
-  warpdrive export runs/tag_gridworld --tag tagger -o tagger.onnx
-  warpdrive export runs/tag_gridworld --tag tagger -o tagger.pt2
+  warpdrive export runs/cartpole                                   writes agent.onnx
+  warpdrive export runs/tag_gridworld --tag tagger                 one of several policies: tagger.onnx
+  warpdrive export runs/tag_gridworld --tag tagger -o tagger.pt2   for torch.export.load
 
 The extension of the output file selects the format:
   .onnx    ONNX, for onnxruntime and others; requires: pip install 'warpdrive[onnx]'
@@ -192,9 +193,9 @@ policies. The batch size is dynamic. The outputs of the exported file are verifi
 
 CHECK_EPILOG = """\
 examples:
-  warpdrive check tag_gridworld num_taggers=3 grid_length=4
-  warpdrive check my_game.py:MyGame --steps 50
-  warpdrive check my_run.yaml
+  warpdrive check tag_gridworld num_taggers=3 grid_length=4   a registered environment, small
+  warpdrive check my_game.py:MyGame --steps 50                your own, for more steps
+  warpdrive check my_run.yaml --nan                           that of a run configuration; report NaN as well
 
 Kernels run in an interpreter that tracks each memory access. It is slow: use few agents. It reports:
   races          unordered accesses of two threads or blocks to one element, at least one of them a write
@@ -217,25 +218,28 @@ problem was found."""
 
 ENVS_EPILOG = """\
 examples:
-  warpdrive envs                              list all environments
-  warpdrive envs tag_gridworld                show the parameters of one
-  warpdrive envs my_game.py:MyGame            show the parameters of your own"""
+  warpdrive envs                     list all environments
+  warpdrive envs tag_gridworld       show the parameters of one
+  warpdrive envs my_game.py:MyGame   show the parameters of your own"""
 
 INIT_EPILOG = """\
 examples:
-  warpdrive init my_game                      writes my_game/my_game.py, test_my_game.py and my_game.yaml
+  warpdrive init my_game   writes my_game/my_game.py, test_my_game.py and my_game.yaml
 
 The template is a working environment, in which hunters on a ring learn to catch a runner. Edit it into your own."""
 
 SCHEMA_EPILOG = """\
 examples:
-  warpdrive schema -o run_config.schema.json
-  warpdrive schema my_game.py:MyGame -o run_config.schema.json      with the parameters of your own environment
+  warpdrive schema -o run_config.schema.json                     the registered environments
+  warpdrive schema my_game.py:MyGame -o run_config.schema.json   with the parameters of your own environment
 
 Editors with a YAML language server complete and check run configurations that name the file in their first line:
   # yaml-language-server: $schema=run_config.schema.json"""
 
 COMPLETION_EPILOG = """\
+examples:
+  warpdrive completion bash   prints the script of bash
+
 install it with one line:
   bash    echo 'eval "$(warpdrive completion bash)"' >> ~/.bashrc
   zsh     echo 'eval "$(warpdrive completion zsh)"' >> ~/.zshrc          after compinit
@@ -246,16 +250,16 @@ configurations: policy.agent.algorithm=<TAB>."""
 
 CONVERT_EPILOG = """\
 examples:
-  warpdrive convert old.yaml                  prints the configuration
-  warpdrive convert old.yaml -o new.yaml
-  warpdrive train old.yaml                    converts it, too, and trains
+  warpdrive convert old.yaml               prints the configuration
+  warpdrive convert old.yaml -o new.yaml   writes it to a file
+  warpdrive train old.yaml                 converts it, too, and trains
 
 Comments at the top say what changed in meaning, what was dropped, and what to correct (docs/guides/warpdrive2.md)."""
 
 DOCTOR_EPILOG = """\
 examples:
-  warpdrive doctor
-  warpdrive doctor --json
+  warpdrive doctor          a table for reading
+  warpdrive doctor --json   the same for programs
 
 Explains how to fix backends (env_backend=numba, pycuda) that are unavailable on this machine, and which backend
 env_backend=auto selects. Nothing is modified, no GPU is required, and the exit code is always 0."""

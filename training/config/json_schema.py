@@ -128,7 +128,7 @@ def _describe_environments(section: Schema, others: Sequence[str]) -> None:
     """Add the parameters of the known environments to the schema of the section ``env``, as cases by their name."""
     known = [*registry.registered_names(), *registry.HOST_LIBRARIES]
     section["properties"]["name"] |= {
-        "description": "Registered name, package.module:Class or path/to/file.py:Class.",
+        "description": "Registered name, `package.module:Class` or `path/to/file.py:Class`.",
         "anyOf": [{"enum": [*known, *others]}, {"type": "string"}],
     }
     section["allOf"] = []

@@ -64,7 +64,7 @@ class TrainerConfig(Section):
     num_envs: Annotated[Count, Field(lt=2**31)]
     """Number of replicas of the environment, over all processes."""
     train_batch_size: Count
-    """Environment steps per update over all replicas: a multiple of ``num_envs``. Their quotient is the rollout length."""
+    """Environment steps per update over all replicas: ``num_envs`` times the rollout length."""
     total_steps: Count
     """Training ends with the first update that reaches this many environment steps."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -192,7 +192,7 @@ class SelfPlayConfig(Section):
 
 
 class FunctionConfig(Section):
-    """Agents controlled by a user-defined function, see docs/guides/self_play.md."""
+    """Agents controlled by a user-defined function."""
 
     algorithm: Literal["function"] = "function"
     function: UserFunction
@@ -244,8 +244,8 @@ class WandbConfig(Section):
     tags: list[str] = []
     """Tags of the run."""
     mode: Literal["online", "offline", "disabled"] = "online"
-    """``online``: upload during the run; ``offline``: keep the data in a local folder, to upload it later; ``disabled``:
-    record nothing.
+    """``online``: upload during the run; ``offline``: keep the data in a folder, to upload it later; ``disabled``: record
+    nothing.
     """
 
 
@@ -307,7 +307,7 @@ class RunConfig(Section):
     """Configuration of a whole run. ``env`` is None only for a Trainer of an environment without registered name."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
-    """Name of the run, and of its folder. Default in files: the name of the environment."""
+    """Name of the run, and of its folder."""
     env: EnvironmentConfig | None
     """Environment and the parameters of its constructor."""
     trainer: TrainerConfig

@@ -19,7 +19,7 @@ class PerceptronConfig(Section):
 
     type: Literal["fully_connected"] = "fully_connected"
     hidden: list[Width] = [64, 64]
-    """Widths of the hidden layers; [] for none."""
+    """Widths of the hidden layers; ``[]`` for none."""
     activation: Activation = "tanh"
     """Activation function of the hidden layers."""
     scale_observations: bool = False
@@ -29,8 +29,8 @@ class PerceptronConfig(Section):
     initialization: Initialization = "orthogonal"
     """Initialization of the weights.
 
-    ``orthogonal`` or ``xavier``: with gain sqrt(2) in hidden layers, 1 in the last layer of a value function and 0.01 in
-    the last layer of a policy; ``uniform``: the default of ``torch.nn.Linear``, biases included.
+    ``orthogonal`` or ``xavier``: with gain sqrt(2) in hidden layers, 1 in the last layer of a value function and 0.01
+    in the last layer of a policy; ``uniform``: the default of ``torch.nn.Linear``, biases included.
     """
     layer_norm: bool = False
     """If True, the outputs of each hidden layer of perceptrons are normalised before its activation (Ba et al. 2016,

@@ -68,7 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=STEPS,
         metavar="N",
-        help=f"steps for which the launches of a kernel are interpreted in a test (default {STEPS:,}; 0: no limit)",
+        help=f"steps for which the launches of a kernel are interpreted in a test (default: {STEPS:,}; 0: no limit)",
     )
 
 

@@ -18,9 +18,9 @@ from warpdrive.numba_cuda.installation import install
 _DESCRIPTION = "Run a program of numba.cuda without a GPU: its kernels are compiled for the CPU."
 
 _EPILOG = """examples:
-  python -m warpdrive.numba_cuda program.py --size 1000
-  python -m warpdrive.numba_cuda --check program.py --size 10
-  python -m warpdrive.numba_cuda --check --nan --json findings.json -m package.module
+  python -m warpdrive.numba_cuda program.py --size 1000           run a program with its arguments
+  python -m warpdrive.numba_cuda --check program.py --size 10     report errors of its kernels
+  python -m warpdrive.numba_cuda --check --nan -m package.module  also report NaN, in a module
 
 With --check, every launch is first interpreted, thread by thread, on copies of its arguments, and then runs as usual.
 Reported are data races, indices out of bounds, reads of uninitialised memory, divergent barriers and undefined
@@ -28,7 +28,7 @@ arithmetic, on stderr, each when it first occurs, and a summary at the end. A la
 takes its results from the interpreter, which reads 0 there and discards writes. The exit code is 1 if there are
 findings, else that of the program. Interpreting takes some microseconds per access: use small problems.
 
-In tests: pytest -p warpdrive.numba_cuda --check-launches
+In tests: 'pytest -p warpdrive.numba_cuda --check-launches'
 """
 
 
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         default=None,
         metavar="N",
         help="steps (loop iterations and memory accesses) for which the launches of a kernel are interpreted; the "
-        "others run unchecked, which the summary says; default 1,000,000, 0 for no limit",
+        "others run unchecked, which the summary says (default: 1,000,000; 0: no limit)",
     )
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
