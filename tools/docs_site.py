@@ -113,6 +113,7 @@ def gather(stage: Path) -> None:
     for place, content in pages.items():
         write(stage / "pages" / place, content)
     write(stage / "zensical.toml", (PROJECT / "zensical.toml").read_bytes())
+    write(stage / "docstring_roles.py", (PROJECT / "tools" / "docstring_roles.py").read_bytes())
     lay_out_packages(stage / "package" / "warpdrive")
 
 

@@ -244,8 +244,8 @@ class WandbConfig(Section):
     tags: list[str] = []
     """Tags of the run."""
     mode: Literal["online", "offline", "disabled"] = "online"
-    """``online``: upload during the run; ``offline``: keep the data in a folder, to upload it later; ``disabled``: record
-    nothing.
+    """``online``: upload during the run; ``offline``: keep the data in a folder, to upload it later; ``disabled``: no
+    record.
     """
 
 
