@@ -1,0 +1,505 @@
+# %% [markdown]
+# # An environment of one's own
+#
+# Three robots harvest an orchard: they move over a grid, and whoever reaches a ripe fruit picks it. Can they learn to share the
+# work? To find out, the game has to exist first.
+#
+# This tutorial develops it from an empty class to a trained policy: state, rules, observations and pictures, with the checks that
+# find mistakes on the way, and a reference in NumPy that proves the kernels right. At the end the game is a file that the command
+# line can train. It takes about 20 seconds on two cores; no GPU is needed.
+
+# %%
+# In a hosted notebook (Colab, Kaggle): upload a source checkout or wheel of WarpDrive, and run the next line without its #.
+# %pip install --quiet "./warpdrive"
+
+# %%
+import numpy as np
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.scene.scene import Polygon, Scene
+
+# %% [markdown]
+# ## An empty class
+#
+# An environment is a class. What does it need? `EnvWrapper` says what is missing, one thing after the other; the messages name the
+# attribute and what is expected of it.
+
+
+# %%
+class Empty(wd.Environment):
+    name = "empty"
+
+
+def error_of(make):
+    """Return the message of the error that a call raises."""
+    try:
+        make()
+    except (wd.WarpDriveError, AssertionError) as error:
+        return str(error)
+    return "no error"
+
+
+print(error_of(lambda: wd.EnvWrapper(Empty())))
+
+# %% [markdown]
+# ## State and rules
+#
+# The state of a replica is what its next step depends on. Here: the cells of the robots, which cells have fruit, and how many fruits
+# remain. Arrays of agents have one element per robot; the others are shared by all robots of a replica.
+#
+# The class holds the constants, and `initial_state` returns the arrays of a start. `step` is still missing.
+
+# %%
+MOVES = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]], np.int32)  # stay, and the four directions
+
+
+# %%
+class Orchard(wd.Environment):
+    """Robots harvest fruit in a square orchard."""
+
+    name = "orchard"
+    termination_meaning = "all fruit was picked"
+
+    def __init__(self, num_robots=3, side=8, num_fruits=12, episode_length=40):
+        self.num_agents, self.side, self.num_fruits = num_robots, side, num_fruits
+        self.episode_length = episode_length
+        self.policy_tags = {"robot": range(num_robots)}
+        self.observation_space = spaces.Box(-1.0, 1.0, (4,), np.float32)
+        self.action_space = spaces.Discrete(len(MOVES))
+
+    def initial_state(self, rng):
+        fruit = np.zeros(self.side * self.side, np.bool_)
+        fruit[rng.choice(fruit.size, self.num_fruits, replace=False)] = True
+        return {
+            "x": rng.integers(0, self.side, self.num_agents, dtype=np.int32),
+            "y": rng.integers(0, self.side, self.num_agents, dtype=np.int32),
+            "fruit": fruit.reshape(self.side, self.side),
+            "remaining": np.int32(self.num_fruits),
+        }
+
+
+# %% [markdown]
+# The rules are a kernel, which says what *one robot* does in a step. Its parameters are bound by name: to the arrays of
+# `initial_state`, to those that the library keeps for every environment (`actions`, `rewards`, `terminated`, `observations`,
+# `timestep`, ...), and to attributes of the instance. A first attempt:
+
+
+# %%
+@wd.kernel
+def first_attempt(x, y, fruit, remaining, actions, observations, rewards, terminated, side):
+    env, robot = cuda.blockIdx.x, cuda.threadIdx.x
+    move = actions[env, robot]
+    x[env, robot] = min(max(x[env, robot] + MOVES[move, 0], 0), side - 1)
+    y[env, robot] = min(max(y[env, robot] + MOVES[move, 1], 0), side - 1)
+    if fruit[env, y[env, robot], x[env, robot]]:
+        fruit[env, y[env, robot], x[env, robot]] = False
+        rewards[env, robot] = 1
+        remaining[env] -= 1
+    if remaining[env] == 0:
+        terminated[env] = True
+
+
+class FirstAttempt(Orchard):
+    step = first_attempt
+
+    def initial_state(self, rng):  # observations come below: zeros, for now
+        return {**super().initial_state(rng), "observations": np.zeros((self.num_agents, 4), np.float32)}
+
+
+env = wd.EnvWrapper(FirstAttempt(), num_envs=1000, reset_pool_size=None, seed=1)
+observations, rewards, *_ = env.step()
+print(f"{int(rewards.sum())} fruits were picked in 1000 replicas")
+
+# %% [markdown]
+# It runs. Is it right? On a CPU the threads of a block run one after the other between two barriers, so the rewards look
+# plausible. On a GPU they run at the same time: two robots can reach a fruit together, and both subtract from `remaining`.
+#
+# `wd.testing.check_environment` interprets the kernels access by access, and finds such races without a GPU. Small orchards are
+# checked fast, and robots meet there.
+
+# %%
+small = {"num_robots": 3, "side": 3, "num_fruits": 4, "episode_length": 10}
+print(error_of(lambda: wd.testing.check_environment(FirstAttempt(**small))))
+
+# %% [markdown]
+# Each finding names the line, the threads, and what to do. They come down to three questions that every multi-agent game has to
+# answer, because all agents act at the same moment:
+#
+# - **Who gets it?** Of several robots on a cell, the one with the lowest number. (An answer that depends on which thread is
+#   first would give other results on every run.)
+# - **When may one look?** After everyone has moved, and before anyone changes what is looked at: a barrier on either side.
+# - **Who counts?** Several threads subtract from one number with an atomic operation; one thread decides about the end.
+
+
+# %%
+@wd.kernel
+def step(x, y, fruit, remaining, actions, rewards, terminated, side):
+    env, robot = cuda.blockIdx.x, cuda.threadIdx.x
+    move = actions[env, robot]
+    column = min(max(x[env, robot] + MOVES[move, 0], 0), side - 1)
+    row = min(max(y[env, robot] + MOVES[move, 1], 0), side - 1)
+    x[env, robot], y[env, robot] = column, row
+    cuda.syncthreads()  # all have moved
+    picks = fruit[env, row, column]
+    for other in range(robot):
+        if x[env, other] == column and y[env, other] == row:
+            picks = False  # it belongs to a robot with a lower number
+    cuda.syncthreads()  # all have looked
+    if picks:
+        fruit[env, row, column] = False
+        rewards[env, robot] = 1
+        cuda.atomic.sub(remaining, env, 1)
+    cuda.syncthreads()  # all have picked
+    if robot == 0 and remaining[env] == 0:
+        terminated[env] = True
+
+
+# %% [markdown]
+# ## Observations
+#
+# What a robot sees is up to the game. The whole orchard would be 64 numbers and more; here it is the way to the nearest fruit,
+# and to the nearest other robot, in units of the side. `observe` runs after each step and after each reset, so that observations
+# always belong to the state.
+
+
+# %%
+@wd.kernel
+def observe(x, y, fruit, observations, side, num_agents):
+    env, robot = cuda.blockIdx.x, cuda.threadIdx.x
+    column, row, scale = x[env, robot], y[env, robot], np.float32(1) / np.float32(side)
+    nearest, dx, dy = 2 * side, 0, 0
+    for i in range(side):
+        for j in range(side):
+            distance = abs(j - column) + abs(i - row)
+            if fruit[env, i, j] and distance < nearest:
+                nearest, dx, dy = distance, j - column, i - row
+    observations[env, robot, 0] = np.float32(dx) * scale
+    observations[env, robot, 1] = np.float32(dy) * scale
+    nearest, dx, dy = 2 * side, 0, 0
+    for other in range(num_agents):
+        distance = abs(x[env, other] - column) + abs(y[env, other] - row)
+        if other != robot and distance < nearest:
+            nearest, dx, dy = distance, x[env, other] - column, y[env, other] - row
+    observations[env, robot, 2] = np.float32(dx) * scale
+    observations[env, robot, 3] = np.float32(dy) * scale
+
+
+# %% [markdown]
+# ## A reference in NumPy
+#
+# The checks find threads that interfere. They cannot know the rules: a robot that moves left where it should move right
+# passes all of them. So the rules are written a second time, as simply as possible, for one replica and without threads.
+# `reference_step` returns the state after a step, with observations, rewards and `terminated`. It is slow, and is used in tests
+# only.
+
+
+# %%
+class OrchardRules(Orchard):
+    step, observe = step, observe
+
+    def reference_step(self, state, actions):
+        x = np.clip(state["x"] + MOVES[actions, 0], 0, self.side - 1)
+        y = np.clip(state["y"] + MOVES[actions, 1], 0, self.side - 1)
+        fruit, rewards = state["fruit"].copy(), np.zeros(self.num_agents, np.float32)
+        for robot in range(self.num_agents):  # in the order of their numbers
+            rewards[robot] = fruit[y[robot], x[robot]]
+            fruit[y[robot], x[robot]] = False
+        after = {"x": x, "y": y, "fruit": fruit, "remaining": fruit.sum(), "timestep": state["timestep"] + 1}
+        observations = self.reference_observe(after)
+        return {**after, "observations": observations, "rewards": rewards, "terminated": not fruit.any()}
+
+    def reference_observe(self, state):
+        cells = np.stack([state["x"], state["y"]], axis=1)
+        ripe = np.argwhere(state["fruit"])[:, ::-1]  # row by row, as (column, row)
+        seen = np.zeros((self.num_agents, 4), np.float32)
+        for robot, cell in enumerate(cells):
+            for place, targets in ((0, ripe), (2, np.delete(cells, robot, axis=0))):
+                if len(targets):
+                    ways = targets - cell
+                    seen[robot, place : place + 2] = ways[np.abs(ways).sum(axis=1).argmin()] / self.side
+        return seen
+
+
+# %%
+print(error_of(lambda: wd.testing.check_environment(OrchardRules(**small))))
+
+# %% [markdown]
+# No error: no races, no accesses out of bounds, and on all backends of this machine the kernels do what the reference does. In a
+# project this line is a test, `def test_orchard(): wd.testing.check_environment(OrchardRules(...))`.
+#
+# Would it have noticed a mistake? A test that cannot fail proves nothing. Here the reference rewards the robot with the
+# *highest* number:
+
+
+# %%
+class WrongRules(OrchardRules):
+    def reference_step(self, state, actions):
+        after = super().reference_step(state, actions)
+        x, y = after["x"], after["y"]
+        for robot in np.flatnonzero(after["rewards"]):
+            last = np.flatnonzero((x == x[robot]) & (y == y[robot])).max()
+            after["rewards"][[robot, last]] = after["rewards"][[last, robot]]
+        return after
+
+
+print(error_of(lambda: wd.testing.check_environment(WrongRules(**small))))
+
+# %% [markdown]
+# ## Pictures
+#
+# In the kernel `draw` every robot draws itself. `scenery` is Python, and draws what no agent does: here the fruits of a state.
+# `view` is the part of the world that is shown.
+
+
+# %%
+@wd.kernel
+def draw(shapes, x, y):
+    env, robot = cuda.blockIdx.x, cuda.threadIdx.x
+    wd.draw.circle(shapes, 0, np.float32(x[env, robot]), np.float32(y[env, robot]), 0.35, wd.draw.BLUE)
+    wd.draw.trail(shapes, 0, 5)
+
+
+# %%
+class OrchardInColour(OrchardRules):
+    """Robots harvest fruit in a square orchard."""
+
+    draw = draw
+
+    @property
+    def view(self):
+        return -0.7, self.side - 0.3, -0.7, self.side - 0.3
+
+    def scenery(self, state):
+        diamond = np.array([[0.25, 0], [0, 0.25], [-0.25, 0], [0, -0.25]])
+        cells = np.argwhere(state["fruit"])[:, ::-1]  # as (column, row)
+        return Scene(self.view, polygons=[Polygon(diamond + cell, wd.draw.ORANGE) for cell in cells])
+
+
+# %%
+env = wd.EnvWrapper(OrchardInColour(), num_envs=500, reset_pool_size=None, seed=1)
+wd.replay(env, replicas=2, width=420)
+
+# %% [markdown]
+# These robots move at random. As more than two thirds of the orchard is bare, they leave much of it unharvested.
+#
+# ## Training
+#
+# All robots share one policy, as they have the same tag. Each is rewarded for the fruits that it picks itself, so nothing tells
+# them to help each other.
+
+# %%
+config = {
+    "name": "orchard",
+    "trainer": {"num_envs": 500, "train_batch_size": 10_000, "total_steps": 120_000},
+    "policy": {"robot": {"algorithm": "ppo", "lr": 2e-3, "gamma": 0.95, "model": {"hidden": [64, 64]}}},
+}
+trainer = wd.Trainer(env, config)
+summary = trainer.train()
+
+# %%
+for random in [("robot",), ()]:
+    result = trainer.evaluate(num_episodes=500, random=random)
+    name = "random" if random else "trained"
+    recording = trainer.fetch_episode(replicas=500, random=random)
+    picked = recording.rewards.sum(axis=(0, 2)).mean()
+    print(
+        f"{name:7} robots: {picked:4.1f} of 12 fruits, all of them in {result.terminated_fraction:.0%} of the episodes, "
+        f"{recording.lengths.mean():.0f} steps"
+    )
+
+# %%
+wd.replay(trainer, replicas=2, width=420, seed=1)
+
+# %% [markdown]
+# The trained robots need less than half of the time for the whole orchard. They walk to the nearest fruit, and part where two of
+# them would walk to the same one: picking alone pays more.
+#
+# ## A file for the command line
+#
+# A game that proves itself moves into a file. Here it is put together from the cells above: `In` is IPython's list of the cells that
+# were run. In a run configuration, `path/to/file.py:Class` takes the place of a name. The command below trains it; without `-q` and
+# `--no-replay` it shows its progress and draws an animation. `warpdrive check orchard.py:OrchardInColour num_robots=3 side=3` runs
+# the checks.
+
+# %%
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+begins = (
+    "import numpy",
+    "MOVES",
+    "class Orchard",
+    "@wd.kernel\ndef step",
+    "@wd.kernel\ndef observe",
+    "@wd.kernel\ndef draw",
+)
+Path("orchard.py").write_text("\n\n\n".join(cell for cell in In if cell.startswith(begins)) + "\n")
+Path("orchard.yaml").write_text("""
+env: {name: "orchard.py:OrchardInColour", num_robots: 5}
+trainer: {num_envs: 500, train_batch_size: 10_000, total_steps: 100_000}
+policy: {robot: {algorithm: ppo, lr: 0.002, gamma: 0.95}}
+""")
+
+command = "-m warpdrive train -q --no-replay --no-report orchard.yaml"
+run = subprocess.run([sys.executable, *command.split()], capture_output=True, text=True, check=True).stdout.strip()
+for result in json.loads(Path(run, "evaluation.json").read_text()):
+    print(f"random tags {result['random']}: {result['terminated_fraction']:.0%} of the orchards are harvested")
+
+# %% [markdown]
+# Five robots instead of three needed no change of the code: the number of agents is a parameter of the constructor. With
+# `wd.register("orchard", OrchardInColour)` the environment has a name, as those of the library do; a package registers its
+# environments with the entry point `warpdrive.environments`. `warpdrive init my_game` creates such a package, with tests and a run
+# configuration.
+
+# %%
+wd.register("orchard", OrchardInColour)
+env = wd.EnvWrapper(env_name="orchard", env_config={"num_robots": 5}, num_envs=100)
+print(env.env.name, env.num_agents, "robots")
+
+# %% [markdown]
+# ## What was learned
+#
+# - An environment is a class with constants, `initial_state`, and a kernel `step`; `observe` and `draw` are kernels, too.
+# - Agents act at the same moment. Rules must say who goes first, barriers when one may look, and atomic operations how many threads
+#   count.
+# - `wd.testing.check_environment` finds races without a GPU, and compares the kernels with `reference_step`.
+# - A file and a run configuration are enough for the command line; `wd.register` gives a name.
+#
+# ## Exercises
+#
+# **Exercise 1.** Moving costs energy. Complete `step_with_costs`, which has the rules of `step`, and in which each action other than
+# 0 (stay) costs 0.25, also if the robot stands at the edge and does not move.
+
+
+# %% tags=["exercise"]
+@wd.kernel
+def step_with_costs(x, y, fruit, remaining, actions, rewards, terminated, side):
+    env, robot = cuda.blockIdx.x, cuda.threadIdx.x
+    move = actions[env, robot]
+    column = min(max(x[env, robot] + MOVES[move, 0], 0), side - 1)
+    row = min(max(y[env, robot] + MOVES[move, 1], 0), side - 1)
+    x[env, robot], y[env, robot] = column, row
+    cuda.syncthreads()  # all have moved
+    picks = fruit[env, row, column]
+    for other in range(robot):
+        if x[env, other] == column and y[env, other] == row:
+            picks = False
+    cuda.syncthreads()  # all have looked
+    if picks:
+        fruit[env, row, column] = False
+        rewards[env, robot] = 1
+        cuda.atomic.sub(remaining, env, 1)
+    cuda.syncthreads()  # all have picked
+    if robot == 0 and remaining[env] == 0:
+        terminated[env] = True
+
+
+# %% tags=["check"]
+class OrchardWithCosts(OrchardRules):
+    step = step_with_costs
+
+
+rules = OrchardWithCosts(**small)
+costly = wd.EnvWrapper(rules, num_envs=200, reset_pool_size=None, seed=2, auto_reset=False)
+states = [costly.state(number) for number in range(200)]
+actions = np.random.default_rng(3).integers(0, 5, (200, 3), dtype=np.int32)
+found = costly.step(actions)[1].cpu().numpy()
+picked = np.stack([rules.reference_step(state, a)["rewards"] for state, a in zip(states, actions, strict=True)])
+expected = picked - 0.25 * (actions != 0)
+if np.array_equal(found, picked):
+    print("Exercise 1: not answered yet")
+elif (wrong := np.argwhere(np.abs(found - expected) > 1e-6)).size:
+    number, robot = wrong[0]
+    print(
+        f"Exercise 1: with action {actions[number, robot]} and {picked[number, robot]:g} fruits picked the reward is "
+        f"{found[number, robot]:.2f}, expected {expected[number, robot]:.2f}"
+    )
+else:
+    print("Exercise 1: correct")
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# @wd.kernel
+# def step_with_costs(x, y, fruit, remaining, actions, rewards, terminated, side):
+#     env, robot = cuda.blockIdx.x, cuda.threadIdx.x
+#     move = actions[env, robot]
+#     if move != 0:
+#         rewards[env, robot] = -0.25
+#     column = min(max(x[env, robot] + MOVES[move, 0], 0), side - 1)
+#     row = min(max(y[env, robot] + MOVES[move, 1], 0), side - 1)
+#     x[env, robot], y[env, robot] = column, row
+#     cuda.syncthreads()  # all have moved
+#     picks = fruit[env, row, column]
+#     for other in range(robot):
+#         if x[env, other] == column and y[env, other] == row:
+#             picks = False
+#     cuda.syncthreads()  # all have looked
+#     if picks:
+#         fruit[env, row, column] = False
+#         rewards[env, robot] += 1
+#         cuda.atomic.sub(remaining, env, 1)
+#     cuda.syncthreads()  # all have picked
+#     if robot == 0 and remaining[env] == 0:
+#         terminated[env] = True
+# ```
+#
+# </details>
+
+# %% [markdown]
+# **Exercise 2.** Complete `Depot`, an orchard in which all robots start at the depot, the cell in column 0 and row 0, and in which no
+# fruit grows there.
+
+
+# %% tags=["exercise"]
+class Depot(OrchardRules):
+    def initial_state(self, rng):
+        return super().initial_state(rng)
+
+
+# %% tags=["check"]
+depot = Depot(**small)
+starts = [depot.initial_state(np.random.default_rng(seed)) for seed in range(50)]
+robots = np.array([[start["x"], start["y"]] for start in starts])
+fruits = np.array([start["fruit"].sum() for start in starts])
+if robots.any() and any(start["fruit"][0, 0] for start in starts):
+    print("Exercise 2: not answered yet")
+elif robots.any():
+    print(f"Exercise 2: robots start at {robots[0].T.tolist()}, expected [0, 0] for each")
+elif any(start["fruit"][0, 0] for start in starts):
+    print("Exercise 2: fruit grows at the depot")
+elif any(start["fruit"].sum() != start["remaining"] for start in starts):
+    print("Exercise 2: `remaining` differs from the number of fruits")
+elif fruits.min() < small["num_fruits"] - 1:
+    print(f"Exercise 2: found {fruits.min()} fruits, expected {small['num_fruits']}, or one less")
+else:
+    report = error_of(lambda: wd.testing.check_environment(Depot(**small)))
+    print("Exercise 2: correct" if report == "no error" else f"Exercise 2: {report}")
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# class Depot(OrchardRules):
+#     def initial_state(self, rng):
+#         state = super().initial_state(rng)
+#         state["x"][:], state["y"][:] = 0, 0
+#         state["fruit"][0, 0] = False
+#         state["remaining"] = np.int32(state["fruit"].sum())
+#         return state
+# ```
+#
+# </details>
+
+# %% [markdown]
+# ## Where next
+#
+# - [The same in CUDA C](06_cuda_c.ipynb): kernels compiled by NVRTC.
+# - [Checking kernels](08_checking_kernels.ipynb): all that the checks find, and how to debug a kernel.
+# - [Training](07_training.ipynb): the curves of a run, and what to tune.
+# - [Writing environments](../docs/guides/authoring.md): images, dictionaries, agents that leave, action masks, global state.
