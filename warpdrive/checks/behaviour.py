@@ -176,21 +176,34 @@ def _check_spaces(env: Environment, step: _Step, report: Report) -> None:
         message = f"in step {step.number} the reward of agent {agent} is {rewards[replica, agent]}"
         _find_not_finite(env, env.step, "rewards", replica, (agent,), message, step, report)
     for array in observation_arrays(env):
-        seen = step.observations_after(array.name)
-        low, high = _bounds(array.space)
-        room = TOLERANCE * (1 + np.maximum(*(np.nan_to_num(np.abs(b), posinf=0) for b in (low, high))))  # for rounding
-        wrong = ~((seen >= low - room) & (seen <= high + room)) | ~np.isfinite(seen)
-        if wrong.any():
-            replica, row, *rest = _first(wrong)
-            element = (replica, row, *rest)
-            bounds = ", ".join(f"{np.broadcast_to(bound, seen.shape)[element]:g}" for bound in (low, high))
-            message = f"in step {step.number} agent {array.agents[row]} observes {seen[element]:g} in {array.name}"
-            message += f"[{', '.join(map(str, (row, *rest)))}], which is outside of its space [{bounds}]"
-            observe, place = env.observe or env.step, (array.name, replica, (row, *rest), message)
-            if np.isfinite(seen[element]):
-                report.add(_finding("spaces", observe, *place, advice.OUTSIDE_OF_SPACE))
-            else:
-                _find_not_finite(env, observe, *place, step, report)
+        ended = step.ended.reshape(-1, *[1] * (step.after[array.name].ndim - 1))
+        whole = np.ones_like(ended)
+        for seen, rows, when in (
+            (step.observations_after(array.name), whole, f"in step {step.number}"),
+            (step.after[array.name], ended, f"at the start of the episode after step {step.number}"),
+        ):
+            _check_observations(env, array, seen, rows, when, step, report)
+
+
+def _check_observations(
+    env: Environment, array: SpaceArray, seen: Array, rows: Array, when: str, step: _Step, report: Report
+) -> None:
+    """Report the first observation outside of its space, among those of the replicas that ``rows`` selects."""
+    low, high = _bounds(array.space)
+    room = TOLERANCE * (1 + np.maximum(*(np.nan_to_num(np.abs(b), posinf=0) for b in (low, high))))  # for rounding
+    wrong = (~((seen >= low - room) & (seen <= high + room)) | ~np.isfinite(seen)) & rows
+    if not wrong.any():
+        return
+    replica, row, *rest = _first(wrong)
+    element = (replica, row, *rest)
+    bounds = ", ".join(f"{np.broadcast_to(bound, seen.shape)[element]:g}" for bound in (low, high))
+    message = f"{when} agent {array.agents[row]} observes {seen[element]:g} in {array.name}"
+    message += f"[{', '.join(map(str, (row, *rest)))}], which is outside of its space [{bounds}]"
+    observe, place = env.observe or env.step, (array.name, replica, (row, *rest), message)
+    if np.isfinite(seen[element]):
+        report.add(_finding("spaces", observe, *place, advice.OUTSIDE_OF_SPACE))
+    else:
+        _find_not_finite(env, observe, *place, step, report)
 
 
 def _find_not_finite(
