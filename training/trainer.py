@@ -65,6 +65,15 @@ from warpdrive.training.trainer_checks import (
 class Trainer:
     """Trainer of one policy per policy tag of an environment.
 
+    ```python
+    config = wd.RunConfig.load("cartpole", ["trainer.total_steps=100000"])
+    trainer = wd.Trainer(config)
+    summary = trainer.train()  # in a new folder below runs/cartpole/
+    print(trainer.evaluate(num_episodes=200).mean_return)
+    ```
+
+    ``collect`` and ``update`` are the two halves of an iteration, for training loops of your own.
+
     Args:
         env: the training replicas; or a run configuration (``wd.RunConfig``, or a dictionary with ``env``), without
             ``config``, which describes them as well.
@@ -213,7 +222,11 @@ class Trainer:
         self.learner.collect()
 
     def update(self) -> dict[str, Tensor]:
-        """Train every policy on the rollout. Returns ``losses/<term>/<tag>``, scalars on the learner's device."""
+        """Train every policy on the rollout.
+
+        Returns:
+            Losses and other terms by metric name, ``losses/<term>/<tag>``: scalars on the learner's device.
+        """
         return self.learner.update()
 
     def episode_statistics(self) -> dict[str, Tensor]:
@@ -317,6 +330,9 @@ class Trainer:
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint folder.
+
+        Args:
+            path: folder to create, or an existing checkpoint to replace.
 
         Raises:
             CheckpointError: ``path`` exists and is something else, or cannot be written.

@@ -107,7 +107,15 @@ class DeviceContext:
             self._arrays[name] = part.view(declaration.dtype).view(self.num_envs, *declaration.shape)
 
     def put(self, name: str, array: torch.Tensor | npt.NDArray[Any]) -> torch.Tensor:
-        """Copy an array that is not part of the per-replica state to the device and return the copy."""
+        """Copy an array that is not part of the per-replica state to the device and return the copy.
+
+        Args:
+            name: The name of the array. An existing array of that name is replaced.
+            array: The values, of any shape and dtype.
+
+        Returns:
+            The tensor on the device.
+        """
         if name in self._declared:
             raise DefinitionError(f"array '{name}' is part of the per-replica state")
         if isinstance(array, np.ndarray):
@@ -165,7 +173,14 @@ class DeviceContext:
         return sum(declaration.bytes_per_env for declaration in self._declared.values())
 
     def save_state(self, envs: torch.Tensor | Sequence[int] | None = None) -> torch.Tensor:
-        """Return a copy of the state of some replicas (default: all), uint8 ``[replicas, bytes_per_env]``."""
+        """Return a copy of the state of some replicas.
+
+        Args:
+            envs: The indices of the replicas; None for all.
+
+        Returns:
+            ``[replicas, bytes_per_env]`` uint8, on the device.
+        """
         rows = self._rows(envs)
         parts = [self._bytes_of(name) for name in self._declared]
         return torch.cat([part if rows is None else part[rows] for part in parts], dim=1)

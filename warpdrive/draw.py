@@ -1,11 +1,13 @@
 """Shapes that the ``draw`` kernel of an environment writes, as ``wd.draw``: each agent's thread draws its own.
 
-    @wd.kernel
-    def draw(shapes, loc_x, loc_y, heading, active):
-        env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-        if active[env, agent]:
-            wd.draw.triangle(shapes, 0, loc_x[env, agent], loc_y[env, agent], 0.5, heading[env, agent], wd.draw.BLUE)
-            wd.draw.trail(shapes, 0, 20)
+```python
+@wd.kernel
+def draw(shapes, loc_x, loc_y, heading, active):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if active[env, agent]:
+        wd.draw.triangle(shapes, 0, loc_x[env, agent], loc_y[env, agent], 0.5, heading[env, agent], wd.draw.BLUE)
+        wd.draw.trail(shapes, 0, 20)
+```
 
 ``shapes`` is ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, cleared before the launch; the second
 argument of each function is the index of the shape. Coordinates and sizes are those of the world, see
@@ -131,38 +133,98 @@ def _place(shapes, index, kind, x, y, width, height, angle, colour):  # type: ig
 
 @device_function
 def circle(shapes, index, x, y, radius, colour):  # type: ignore[no-untyped-def]
-    """Draw a disc around (x, y)."""
+    """Draw a disc around (x, y).
+
+    Args:
+        shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
+        index: Index of the shape, from 0 to ``shapes_per_agent`` - 1.
+        x: x coordinate of the centre.
+        y: y coordinate of the centre.
+        radius: Radius.
+        colour: A colour such as ``wd.draw.BLUE``.
+    """
     _place(shapes, index, CIRCLE, x, y, radius + radius, radius + radius, _ZERO, colour)
 
 
 @device_function
 def rectangle(shapes, index, x, y, width, height, angle, colour):  # type: ignore[no-untyped-def]
-    """Draw a rectangle around (x, y), turned by ``angle``."""
+    """Draw a rectangle around (x, y), turned by ``angle``.
+
+    Args:
+        shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
+        index: Index of the shape, from 0 to ``shapes_per_agent`` - 1.
+        x: x coordinate of the centre.
+        y: y coordinate of the centre.
+        width: Length of the sides along x, before the turn.
+        height: Length of the sides along y, before the turn.
+        angle: Angle in radians, counterclockwise.
+        colour: A colour such as ``wd.draw.BLUE``.
+    """
     _place(shapes, index, RECTANGLE, x, y, width, height, angle, colour)
 
 
 @device_function
 def triangle(shapes, index, x, y, size, angle, colour):  # type: ignore[no-untyped-def]
-    """Draw an arrowhead of length ``size`` around (x, y) that points in the direction ``angle``."""
+    """Draw an arrowhead of length ``size`` around (x, y) that points in the direction ``angle``.
+
+    Args:
+        shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
+        index: Index of the shape, from 0 to ``shapes_per_agent`` - 1.
+        x: x coordinate of the centre.
+        y: y coordinate of the centre.
+        size: Length.
+        angle: Direction in radians, counterclockwise from the x-axis.
+        colour: A colour such as ``wd.draw.BLUE``.
+    """
     _place(shapes, index, TRIANGLE, x, y, size, size, angle, colour)
 
 
 @device_function
 def sector(shapes, index, x, y, radius, angle, opening, colour):  # type: ignore[no-untyped-def]
-    """Draw the sector of a disc around (x, y), of the opening angle ``opening`` around the direction ``angle``."""
+    """Draw the sector of a disc around (x, y), of the opening angle ``opening`` around the direction ``angle``.
+
+    Args:
+        shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
+        index: Index of the shape, from 0 to ``shapes_per_agent`` - 1.
+        x: x coordinate of the centre.
+        y: y coordinate of the centre.
+        radius: Radius.
+        angle: Direction of the middle in radians.
+        opening: Opening angle in radians.
+        colour: A colour such as ``wd.draw.BLUE``.
+    """
     _place(shapes, index, SECTOR, x, y, radius + radius, opening, angle, colour)
 
 
 @device_function
 def line(shapes, index, x, y, to_x, to_y, width, colour):  # type: ignore[no-untyped-def]
-    """Draw a line with round ends from (x, y) to (to_x, to_y)."""
+    """Draw a line with round ends from (x, y) to (to_x, to_y).
+
+    Args:
+        shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
+        index: Index of the shape, from 0 to ``shapes_per_agent`` - 1.
+        x: x coordinate of one end.
+        y: y coordinate of one end.
+        to_x: x coordinate of the other end.
+        to_y: y coordinate of the other end.
+        width: Width of the line.
+        colour: A colour such as ``wd.draw.BLUE``.
+    """
     _place(shapes, index, SEGMENT, x, y, to_x - x, to_y - y, _ZERO, colour)
     shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LINE] = width
 
 
 @device_function
 def style(shapes, index, opacity, edge, layer):  # type: ignore[no-untyped-def]
-    """Set the opacity (0 to 1), the colour of the outline (-1 for none) and the layer of a shape drawn before."""
+    """Set the opacity (0 to 1), the colour of the outline (-1 for none) and the layer of a shape drawn before.
+
+    Args:
+        shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
+        index: Index of the shape, from 0 to ``shapes_per_agent`` - 1.
+        opacity: Opacity, from 0 to 1.
+        edge: Colour of the outline; -1 for none.
+        layer: Layer; higher ones are in front.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     shapes[env, agent, index, OPACITY] = opacity
     shapes[env, agent, index, EDGE] = edge
@@ -171,5 +233,11 @@ def style(shapes, index, opacity, edge, layer):  # type: ignore[no-untyped-def]
 
 @device_function
 def trail(shapes, index, steps):  # type: ignore[no-untyped-def]
-    """Connect a shape drawn before with its last ``steps`` positions."""
+    """Connect a shape drawn before with its last ``steps`` positions.
+
+    Args:
+        shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
+        index: Index of the shape, from 0 to ``shapes_per_agent`` - 1.
+        steps: Number of positions that the fading line connects.
+    """
     shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, TRAIL] = steps

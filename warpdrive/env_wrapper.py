@@ -41,6 +41,14 @@ _STATISTICS = {"episodes": "episodes", "terminated": "terminations", "length": "
 class EnvWrapper:
     """Vectorized environment: thousands of replicas of one environment on one device.
 
+    ```python
+    env = wd.EnvWrapper("tag_gridworld", num_envs=1000)
+    observations = env.reset()
+    for _ in range(100):
+        observations, rewards, terminated, truncated, info = env.step()  # random actions
+    print(env.episode_statistics()["episodes"])
+    ```
+
     Args:
         env: The environment, or its registered name. Constructor parameters of one that is given by name are in
             ``env_config``; ``env_name=name`` is the same as ``env=name``.
@@ -204,8 +212,12 @@ class EnvWrapper:
     def observations(self, tag: str) -> Any:
         """Return the current observations of a tag, ``[num_envs, agents of the tag, *shape]``; by key for a Dict space.
 
-        The result is a view of the device's array if the ids of the agents are contiguous or the tag has an array of
-        its own, otherwise a new copy.
+        Args:
+            tag: The policy tag.
+
+        Returns:
+            A view of the device's array if the ids of the agents are contiguous or the tag has an array of its own,
+            otherwise a new copy.
         """
         self._check_tag(tag)
         seen = self._observations()
@@ -216,8 +228,12 @@ class EnvWrapper:
     def action_mask(self, tag: str) -> torch.Tensor | None:
         """Return the action mask of a tag's agents, or None if the environment has none.
 
-        The result is bool ``[num_envs, agents of the tag, choices]``, True for allowed actions; a view or a copy, as in
-        :meth:`observations`.
+        Args:
+            tag: The policy tag.
+
+        Returns:
+            ``[num_envs, agents of the tag, choices]`` bool, True for allowed actions; a view or a copy, as in
+            :meth:`observations`.
         """
         self._check_tag(tag)
         if "action_mask" not in self.ctx:
@@ -228,7 +244,11 @@ class EnvWrapper:
     def active(self, tag: str) -> torch.Tensor | None:
         """Return a mask of the tag's agents that are in the episode, or None if agents never leave.
 
-        The result is bool ``[num_envs, agents of the tag]``; a view or a copy, as in :meth:`observations`.
+        Args:
+            tag: The policy tag.
+
+        Returns:
+            ``[num_envs, agents of the tag]`` bool; a view or a copy, as in :meth:`observations`.
         """
         self._check_tag(tag)
         if "active" not in self.ctx:
@@ -238,8 +258,13 @@ class EnvWrapper:
     def actions(self, tag: str, drawn: bool = False) -> torch.Tensor:
         """Return the last actions of a tag's agents: ``[num_envs, agents of the tag(, n)]``.
 
-        These are the actions passed to the environment or, for a Box with ``drawn=True``, the unclipped samples of a
-        sampled step; a view or a copy, as in :meth:`observations`.
+        Args:
+            tag: The policy tag.
+            drawn: If True, the unclipped samples of a sampled step, for a Box; else the actions passed to the
+                environment.
+
+        Returns:
+            A view or a copy, as in :meth:`observations`.
         """
         self._check_tag(tag)
         array = next(array for array in self._action_arrays if array.path in ((), (tag,)))
@@ -253,6 +278,12 @@ class EnvWrapper:
         concatenated. Box: the means of all components, then the logarithms of their standard deviations, in units of
         the Box (but see :meth:`normalize`). Samples may lie outside of the Box: the rollout records them with their
         log-probabilities, while the environment gets them clipped (or squashed, see :meth:`squash`).
+
+        Args:
+            tag: The policy tag.
+
+        Returns:
+            The tensor that the next sampled step reads. Write to it in place: ``env.logits(tag).copy_(...)``.
         """
         self._check_tag(tag)
         return self.ctx[f"sampler.logits_{tag}"]
@@ -475,7 +506,17 @@ class EnvWrapper:
             raise DefinitionError(f"unknown policy tag {shown(tag)}: expected one of {known}.{hint}")
 
     def state(self, env_index: int = 0) -> State:
-        """Return one replica's arrays by name, copied to the host."""
+        """Return one replica's arrays by name, copied to the host.
+
+        Args:
+            env_index: The index of the replica.
+
+        Returns:
+            NumPy arrays ``[*shape]`` by name.
+
+        Raises:
+            DefinitionError: If the replica does not exist.
+        """
         if not isinstance(env_index, (int, np.integer)) or not 0 <= env_index < self.num_envs:
             there_are = f"there are {self.num_envs}, counted from 0"
             raise DefinitionError(f"replica {shown(env_index)} does not exist: {there_are}")
@@ -499,6 +540,9 @@ class EnvWrapper:
             seed: The seed.
             rendered: If True, the state includes what ``env.render`` requires.
             options: Further parameters of the class; backend and size of the pool are by default those of this object.
+
+        Returns:
+            An EnvWrapper on the same device.
         """
         given = {"env_backend": self.backend, "reset_pool_size": self.reset_pool_size, **options}
         made = EnvWrapper(self.env, num_envs, seed=seed, **given)

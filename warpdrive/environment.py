@@ -37,6 +37,25 @@ class Environment:
     the attributes below. Parameters of kernels are bound by name to reserved arrays, the arrays returned by
     :meth:`initial_state`, and attributes of the instance. Kernels are Python functions (``wd.kernel``), optionally with
     CUDA C twins (``wd.cuda_kernel``), or CUDA C alone.
+
+    ```python
+    @wd.kernel
+    def step(position, actions, rewards, observations, goal):
+        env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+        position[env, agent] += 2 * actions[env, agent] - 1
+        rewards[env, agent] = 1 if position[env, agent] == goal else 0
+        observations[env, agent, 0] = position[env, agent]
+
+    class Walk(wd.Environment):
+        name, step = "walk", step
+        num_agents, episode_length, goal = 2, 100, 5
+        policy_tags = {"walker": [0, 1]}
+        observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+        action_space = spaces.Discrete(2)
+
+        def initial_state(self, rng):
+            return {"position": np.zeros(2, np.int32), "observations": np.zeros((2, 1), np.float32)}
+    ```
     """
 
     name: ClassVar[str]
@@ -79,7 +98,14 @@ class Environment:
     """The action space of one agent, or one space for each tag."""
 
     def initial_state(self, rng: np.random.Generator) -> State:
-        """Return a start state of one replica: NumPy arrays by name."""
+        """Return a start state of one replica: NumPy arrays by name.
+
+        Args:
+            rng: The random number generator of the start state, seeded by the run.
+
+        Returns:
+            Arrays ``[*shape]``, which kernels access as ``[num_envs, *shape]``. Shapes and dtypes are always the same.
+        """
         raise NotImplementedError
 
     def reference_step(self, state: State, actions: npt.NDArray[Any]) -> State:
@@ -99,7 +125,14 @@ class Environment:
         raise NotImplementedError(f"{type(self).__name__} has no reference_step")
 
     def reference_observe(self, state: State) -> npt.NDArray[Any]:
-        """Return the observations of a state, computed in NumPy."""
+        """Return the observations of a state, computed in NumPy.
+
+        Args:
+            state: The arrays of a state, see :meth:`reference_step`.
+
+        Returns:
+            Observations ``[num_agents, *shape]``.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no reference_observe")
 
     @property
@@ -108,13 +141,25 @@ class Environment:
         return self.draw is not None or type(self).render is not Environment.render
 
     def scenery(self, state: State) -> Scene:
-        """Return what no agent draws: walls, tracks, texts. By default nothing but the view."""
+        """Return what no agent draws: walls, tracks, texts. By default nothing but the view.
+
+        Args:
+            state: The arrays of one replica, as returned by :meth:`warpdrive.Recording.state`.
+
+        Returns:
+            The scene to which the agents' shapes are added.
+        """
         return Scene(self.view)
 
     def render(self, state: State, trail: Sequence[State] = ()) -> Figure | Frame | Scene:
         """Return a figure, image or scene of one replica's state, if there is no ``draw`` kernel.
 
-        ``trail`` holds the earlier states of the episode.
+        Args:
+            state: The arrays of one replica, as returned by :meth:`warpdrive.Recording.state`.
+            trail: The earlier states of the episode.
+
+        Returns:
+            A Matplotlib figure, an RGB image ``[height, width, 3]`` uint8, or a scene.
         """
         raise NotImplementedError(f"{type(self).__name__} has no render")
 

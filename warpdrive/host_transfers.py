@@ -77,6 +77,13 @@ def no_host_transfers(device: str | torch.device | None = None) -> Iterator[None
     On the CPU every tensor is treated as if it were on a GPU, and ``.to("cpu")`` as a transfer. On a GPU PyTorch's
     detection of synchronizing operations is used as well (``torch.cuda.set_sync_debug_mode``).
 
+    ```python
+    with wd.no_host_transfers():
+        env.step(actions)
+        if rewards.sum() > 0:  # raises HostTransferError: bool(tensor), as in an if or while
+            ...
+    ```
+
     Args:
         device: The device whose tensors are guarded. If None, the GPU if this process has used one, otherwise the CPU.
 

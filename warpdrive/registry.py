@@ -32,7 +32,12 @@ def register(name: str, target: str | type[Environment]) -> None:
     """Register an environment under a name: its class, or the path ``package.module:Class``.
 
     An existing registration is replaced. Gymnasium's registry gets an id ``warpdrive/<class>-v1``, or
-    ``warpdrive/<name>-v1`` if another environment has that id.
+    ``warpdrive/<name>-v1`` if another environment has that id. Packages register environments by entry points of the
+    group ``warpdrive.environments`` instead.
+
+    Args:
+        name: The name, for ``wd.make``, run configurations and the command line.
+        target: A subclass of ``wd.Environment``, or its path, which is imported on first use.
     """
     _registered[name] = target
     class_name = target.rpartition(":")[2] if isinstance(target, str) else getattr(target, "__name__", name)
@@ -41,7 +46,11 @@ def register(name: str, target: str | type[Environment]) -> None:
 
 
 def registered_names() -> list[str]:
-    """Return the names of all environments that are registered or provided by installed packages."""
+    """Return the names of all environments that are registered or provided by installed packages.
+
+    Returns:
+        The names in alphabetical order.
+    """
     return sorted({*_registered, *offered_environments()})
 
 
@@ -69,7 +78,19 @@ def made(definition: type[Environment], parameters: Mapping[str, Any]) -> Enviro
 def make(name: str, /, **config: Any) -> Environment:
     """Create an environment with the given constructor parameters.
 
-    Raises :class:`DefinitionError` for an unknown name or parameter (with the nearest one), or an invalid value.
+    ```python
+    env = wd.EnvWrapper(wd.make("tag_gridworld", num_taggers=8), num_envs=1000)
+    ```
+
+    Args:
+        name: A registered name, ``package.module:Class`` or ``path/to/file.py:Class``.
+        config: The keyword arguments of the constructor.
+
+    Returns:
+        The environment: the description of one replica.
+
+    Raises:
+        DefinitionError: If the name or a parameter is unknown (the message has the nearest one), or a value is invalid.
     """
     cls = environment_class(name)
     with user_code(f"environment {cls.__name__} cannot be created"):

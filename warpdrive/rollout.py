@@ -21,6 +21,15 @@ _OPTIONAL = {"active": "active", "still_active": "active", "action_mask": "actio
 class Rollout:
     """Rollout buffer for ``num_steps`` steps of all replicas and agents, on the device.
 
+    ```python
+    rollout = env.allocate_rollout(num_steps=32)
+    rollout.begin()
+    for _ in range(32):
+        env.logits("tagger").copy_(policy(env.observations("tagger")))
+        env.step_rollout(rollout)  # samples actions, steps and records in one launch
+    rollout.of("rewards", "tagger")  # [32, num_envs, agents of the tag]
+    ```
+
     Attributes:
         observations: ``[num_steps + 1, num_envs, num_agents, *shape]``: Observations before each step, and after the
             last; a dict by tag if tags have separate spaces, by key for a Dict space.
@@ -143,8 +152,13 @@ class Rollout:
     def of(self, name: str, tag: str) -> Any:
         """Return a field, given by attribute name, restricted to the agents of a policy tag.
 
-        The result is a view if the ids of the agents are contiguous or the tag has a tensor of its own, otherwise a
-        copy. Observations of a Dict space are a dict of tensors.
+        Args:
+            name: The name of an attribute with an axis of agents: ``"rewards"``.
+            tag: The policy tag.
+
+        Returns:
+            ``[num_steps, num_envs, agents of the tag, ...]``: a view if the ids of the agents are contiguous or the tag
+            has a tensor of its own, otherwise a copy. Observations of a Dict space are a dict of tensors.
         """
         found = getattr(self, name)
         if name in self.by_tag:

@@ -13,10 +13,10 @@ from warpdrive.environment import Environment
 def check_environment(env: Environment, **options: Any) -> None:
     """Run all generic checks on an environment.
 
-    In a test::
-
-        def test_my_game():
-            warpdrive.testing.check_environment(MyGame(num_agents=4))
+    ```python
+    def test_my_game():
+        wd.testing.check_environment(MyGame(num_agents=4))
+    ```
 
     The kernels are checked as in :func:`check_kernels`. The environment is then played: observations must lie within
     their space, each episode must begin with observations of its start, equal seeds must give equal results, and the
@@ -38,10 +38,10 @@ def check_environment(env: Environment, **options: Any) -> None:
 def check_kernels(env: Environment, steps: int = 10, replicas: int = 2, seed: int = 0, nan: bool = False) -> None:
     """Check the kernels of an environment: races, bounds, uninitialised memory, divergence, float64 and order.
 
-    In a test::
-
-        def test_my_kernels():
-            warpdrive.testing.check_kernels(MyGame(num_agents=4))
+    ```python
+    def test_my_kernels():
+        wd.testing.check_kernels(MyGame(num_agents=4))
+    ```
 
     Args:
         env: The environment. The check is faster with few agents.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import warpdrive as wd
-from reference_docs.markdown import page_of, table
+from reference_docs.markdown import page_of, slug, table
 
 Options = Mapping[str, Any]
 CONFIGURATION = "../configuration.md"
@@ -129,7 +129,7 @@ SUBJECTS = (
         {
             "warpdrive.RunConfig": _only("load", "save", "to_yaml", "best_metric", "policy_over_the_run"),
             **{
-                f"warpdrive.{name}": NO_MEMBERS
+                f"warpdrive.{name}": {**NO_MEMBERS, "show_bases": False}
                 for name in (
                     *("EnvironmentConfig", "TrainerConfig", "EvaluationConfig", "SavingConfig", "WandbConfig"),
                     *("TrackioConfig", "MlflowConfig", "PPOConfig", "A2CConfig", "ReinforceConfig", "DQNConfig"),
@@ -275,23 +275,24 @@ SUBJECTS = (
 )
 
 KEYS = {
-    "EnvironmentConfig": "env",
-    "TrainerConfig": "trainer",
-    "EvaluationConfig": "trainerevaluation",
-    "SavingConfig": "saving",
-    "WandbConfig": "savingwandb",
-    "TrackioConfig": "savingtrackio",
-    "MlflowConfig": "savingmlflow",
-    "FullyConnectedConfig": "type-fully_connected",
-    "ConvolutionalConfig": "type-convolutional",
-    "GRUConfig": "type-gru",
-    "LSTMConfig": "type-lstm",
-    "MinGRUConfig": "type-mingru",
-    "CustomModelConfig": "custom-models",
-    "PerceptronConfig": "model",
-    "ConvolutionsConfig": "type-convolutional",
+    "EnvironmentConfig": "`env`",
+    "TrainerConfig": "`trainer`",
+    "EvaluationConfig": "`trainer.evaluation`",
+    "SavingConfig": "`saving`",
+    "WandbConfig": "`saving.wandb`",
+    "TrackioConfig": "`saving.trackio`",
+    "MlflowConfig": "`saving.mlflow`",
+    "SelfPlayConfig": "`algorithm: self_play`",
+    "FullyConnectedConfig": "`type: fully_connected`",
+    "ConvolutionalConfig": "`type: convolutional`",
+    "GRUConfig": "`type: gru`",
+    "LSTMConfig": "`type: lstm`",
+    "MinGRUConfig": "`type: mingru`",
+    "CustomModelConfig": "Custom models",
+    "PerceptronConfig": "`model`",
+    "ConvolutionsConfig": "`type: convolutional`",
 }
-"""Section of configuration.md with the keys of a class, where its name does not say it."""
+"""Section of configuration.md with the keys of a class that is not named after an algorithm."""
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -341,10 +342,9 @@ def _short(name: str) -> str:
 
 
 def _keys(name: str) -> str:
-    kind = name.removesuffix("Config")
-    algorithm = "self_play" if kind == "SelfPlay" else kind.lower()
-    anchor = KEYS.get(name, f"algorithm-{algorithm}")
-    return f"[configuration.md]({CONFIGURATION}#{anchor})"
+    """Return a link to the keys of a configuration class."""
+    heading = KEYS.get(name) or f"`algorithm: {name.removesuffix('Config').lower()}`"
+    return f"[{heading}]({CONFIGURATION}#{slug(heading)})"
 
 
 def _yaml(options: Mapping[str, Any], depth: int) -> Iterator[str]:

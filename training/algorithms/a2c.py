@@ -65,7 +65,18 @@ class A2CConfig(OnPolicyConfig):
 
 
 class A2C(ActorCriticAlgorithm[A2CConfig]):
-    """Advantage actor-critic for one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
+    """Advantage actor-critic of one model. A derived class may replace its loss, as with ``wd.PPO``.
+
+    Args:
+        config: section of the policy in the run configuration.
+        model: model to train.
+        distribution: action distribution for the model's logits.
+        optimizer: optimizer of the model.
+
+    Attributes:
+        config: the section with the current value in place of each schedule.
+        model: the policy and value function.
+    """
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Take one optimizer step on the whole batch, without ``generator``. Returns scalars on the device."""
@@ -84,7 +95,15 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         return self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss to minimise, and its terms without gradient."""
+        """Return the loss to minimise, and its terms without gradient.
+
+        Args:
+            batch: rows of the rollout.
+            advantages: ``[rows]``, standardised with ``normalize_advantage``.
+
+        Returns:
+            A scalar, and scalars to log by name.
+        """
         log_prob, entropy, values = self.evaluate_actions(batch)
         policy_loss = -batch.masked_mean(log_prob * advantages)
         value_loss = batch.masked_mean(value_error(values - self.normalized(batch.returns), self.config))

@@ -262,7 +262,15 @@ class Algorithm(ABC, Generic[Experience]):
 
     @abstractmethod
     def update(self, experience: Experience, generator: torch.Generator) -> dict[str, Tensor]:
-        """Train on experience with random numbers of ``generator``. Returns metrics as scalars on the device."""
+        """Train on experience.
+
+        Args:
+            experience: what the algorithm learns from: a batch, or a replay buffer.
+            generator: random number generator on the device, which is part of checkpoints.
+
+        Returns:
+            Metrics by name, as scalars on the device.
+        """
 
     def gradient_step(self, *inputs: Any) -> dict[str, Tensor]:
         """Take a gradient step of PyTorch on ``inputs``: rows, tensors, and constants of the host.

@@ -83,7 +83,29 @@ class PPOConfig(OnPolicyConfig):
 
 
 class PPO(ActorCriticAlgorithm[PPOConfig]):
-    """PPO for one model. See ``OnPolicy`` and ``ActorCriticAlgorithm``."""
+    """Proximal policy optimisation of one model.
+
+    A derived class may replace its loss. ``policy: {agent: {algorithm: ppo, function: "my_ppo.py:SmallLogits"}}``
+    trains with this one:
+
+    ```python
+    class SmallLogits(wd.PPO):
+        def loss(self, batch, advantages):
+            loss, terms = super().loss(batch, advantages)
+            size = batch.masked_mean(self.model.logits(batch.observations).square().sum(-1))
+            return loss + 1e-3 * size, {**terms, "size": size.detach()}
+    ```
+
+    Args:
+        config: section of the policy in the run configuration.
+        model: model to train.
+        distribution: action distribution for the model's logits.
+        optimizer: optimizer of the model.
+
+    Attributes:
+        config: the section with the current value in place of each schedule.
+        model: the policy and value function.
+    """
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train for several epochs of random minibatches drawn with ``generator``.
@@ -114,7 +136,15 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         return self.optimizer_step(loss, terms, self.optimizer, self.trained, self.config.max_grad_norm, before)
 
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss to minimise (equation 9 of the paper, negated), and its terms without gradient."""
+        """Return the loss to minimise (equation 9 of the paper, negated), and its terms without gradient.
+
+        Args:
+            batch: rows of a minibatch.
+            advantages: ``[rows]``, standardised with ``normalize_advantage``.
+
+        Returns:
+            A scalar, and scalars to log by name.
+        """
         log_prob, entropy, values = self.evaluate_actions(batch)
         log_ratio = log_prob - batch.log_probabilities  # relative to the behaviour policy
         ratio = log_ratio.exp()

@@ -75,6 +75,14 @@ __all__ = [
 class RunConfig(schema.RunConfig):
     """Run configuration, checked as a whole like a YAML file. Sections are objects or dictionaries.
 
+    ```python
+    config = wd.RunConfig(
+        env="cartpole",
+        trainer=wd.TrainerConfig(num_envs=64, train_batch_size=640, total_steps=64_000),
+        policy={"agent": wd.PPOConfig(lr=1e-3)},
+    )
+    ```
+
     Args:
         env: environment: its name, or a section with the name and parameters, ``{"name": "cartpole", "gravity": 5.0}``.
         trainer: amount of simulation and training.

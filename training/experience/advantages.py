@@ -221,6 +221,11 @@ def gae(
     For custom updates, in differentiable PyTorch operations. The returns, targets of the value function, are
     ``gae(...) + values[:-1]``.
 
+    ```python
+    advantages = wd.gae(rewards, values, terminated, gamma=0.99, gae_lambda=0.95)  # [T, n], [T + 1, n], [T, n]
+    returns = advantages + values[:-1]
+    ```
+
     Args:
         rewards: ``[T, ...]``.
         values: ``[T + 1, ...]``, value estimates of the observations before each step, and after the last one.

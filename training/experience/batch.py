@@ -33,7 +33,15 @@ _PART_OF_NEW = 0.1  # weight of the newest rollout in a running mean
 
 @dataclass(frozen=True)
 class Batch(Rows):
-    """Rows over time x replica x agent, in that order; every tensor's first axis is the row.
+    """Training batch: rows over time x replica x agent, in that order; every tensor's first axis is the row.
+
+    Algorithms get it from ``policy.batch(rollout)``, or in ``update`` and ``loss`` of a derived class:
+
+    ```python
+    for minibatch in batch.minibatches(4, generator):
+        logits = model.logits(minibatch.observations)
+        loss = minibatch.masked_mean(error(logits, minibatch.actions, minibatch.advantages))  # error: [rows]
+    ```
 
     Attributes:
         observations: ``[rows, *observation_shape]``; a dict of tensors by key for a Dict observation space.
@@ -63,7 +71,14 @@ class Batch(Rows):
     sharding: Sharding = UNSHARDED
 
     def rows(self, index: Tensor | slice) -> Batch:
-        """Return the rows of ``index`` (int64), in its order; with sequences, the rows of the sequences ``index``."""
+        """Return the rows of an index, in its order; with sequences, the rows of the sequences.
+
+        Args:
+            index: ``[n]`` int64, or a slice.
+
+        Returns:
+            A batch of ``n`` rows, or of ``n`` sequences.
+        """
         sequences = self.sequences
         if sequences is None:
             return self._taken(itemgetter(index))

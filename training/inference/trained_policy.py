@@ -248,6 +248,11 @@ def load_policy(
 ) -> TrainedPolicy:
     """Load one policy of a run, to act without its environment.
 
+    ```python
+    policy = wd.load_policy("runs/cartpole")  # the latest run of that name
+    action = policy.act(observation, deterministic=True)  # of one observation, or of any number of them
+    ```
+
     Args:
         run_or_checkpoint: a run (its folder or name) or a checkpoint folder.
         tag: policy tag; None: the only trained one.

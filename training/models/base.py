@@ -45,10 +45,15 @@ class Actor(nn.Module, ABC):
 
     @abstractmethod
     def logits(self, observations: Observations) -> Tensor:
-        """Return the logits ``[..., num_logits]`` float32, for a ``Distribution``, of ``[..., *observation_shape]``.
+        """Return the outputs of the policy, from which actions are sampled.
 
-        Observations are of any dtype; those of a Dict space are a dict of tensors by key. A recurrent model takes them
-        for the first observations of an episode.
+        Args:
+            observations: ``[..., *observation_shape]`` of any dtype; a dict by key for a Dict space. A recurrent model
+                takes them for the first observations of an episode.
+
+        Returns:
+            Logits ``[..., num_logits]`` float32. Discrete: one for each choice. MultiDiscrete: those of all components,
+            concatenated. Box with n components: n means, then n logarithms of standard deviations.
         """
 
     def step(self, observations: Observations, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -57,6 +62,9 @@ class Actor(nn.Module, ABC):
         Args:
             observations: see :meth:`logits`.
             state: ``[..., state_size]`` float32, the recurrent state: zero where an episode begins.
+
+        Returns:
+            Logits ``[..., num_logits]``, and the next state ``[..., state_size]``.
         """
         return self.logits(observations), state
 
@@ -113,11 +121,36 @@ class Actor(nn.Module, ABC):
 
 
 class ActorCritic(Actor):
-    """Policy and value function of the same observations."""
+    """Policy and value function of the same observations: the base class of feed-forward models of your own.
+
+    A subclass defines :meth:`logits` and :meth:`values`, for any number of leading axes. Its constructor takes the
+    observation space of one agent, the number of logits, and the other keys of the section ``model``:
+
+    ```python
+    class TwoLayers(wd.ActorCritic):
+        def __init__(self, observation_space, num_logits, width: int = 32):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(observation_space.shape[0], width), nn.Tanh())
+            self.policy, self.value = nn.Linear(width, num_logits), nn.Linear(width, 1)
+
+        def logits(self, observations):  # [..., *observation_shape] -> [..., num_logits]
+            return self.policy(self.body(observations.float()))
+
+        def values(self, observations):  # [..., *observation_shape] -> [...]
+            return self.value(self.body(observations.float())).squeeze(-1)
+    ```
+    """
 
     @abstractmethod
     def values(self, observations: Observations) -> Tensor:
-        """Return the value estimates ``[...]`` float32 of ``[..., *observation_shape]`` of any dtype."""
+        """Return the value estimates of observations.
+
+        Args:
+            observations: ``[..., *observation_shape]`` of any dtype; a dict by key for a Dict space.
+
+        Returns:
+            Estimated returns ``[...]`` float32.
+        """
 
     def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
         """Return logits ``[..., num_logits]`` and values ``[...]``."""

@@ -37,18 +37,49 @@ class RecurrentActorCritic(ActorCritic):
 
     @abstractmethod
     def encode(self, observations: Observations) -> Tensor:
-        """Return the inputs ``[..., features]`` of the recurrence for ``[..., *observation_shape]`` of any dtype."""
+        """Return the inputs of the recurrence, for all steps of a sequence at once.
+
+        Args:
+            observations: ``[..., *observation_shape]`` of any dtype; a dict by key for a Dict space.
+
+        Returns:
+            Features ``[..., features]``.
+        """
 
     @abstractmethod
     def advance(self, features: Tensor, state: Tensor) -> Tensor:
-        """Return the next state ``[n, state_size]`` from ``[n, features]`` and ``[n, state_size]``."""
+        """Return the next state.
+
+        Args:
+            features: ``[n, features]``, see :meth:`encode`.
+            state: ``[n, state_size]`` float32; zero where an episode begins.
+
+        Returns:
+            The state ``[n, state_size]`` after the step.
+        """
 
     @abstractmethod
     def heads(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits ``[..., num_logits]`` and values ``[...]`` of states ``[..., state_size]``."""
+        """Return the outputs of states.
+
+        Args:
+            state: ``[..., state_size]``, states after :meth:`advance`.
+
+        Returns:
+            Logits ``[..., num_logits]``, and values ``[...]``.
+        """
 
     def advance_sequence(self, features: Tensor, state: Tensor, begins: Tensor) -> Tensor:
-        """Return the states after each step of sequences, see :func:`states_after`."""
+        """Return the states after each step of sequences. By default it calls :meth:`advance` step by step.
+
+        Args:
+            features: ``[T, n, features]``, in time order.
+            state: ``[n, state_size]``, the state before the first step.
+            begins: ``[T, n]`` bool, True where the state is reset to zero because an episode begins.
+
+        Returns:
+            States ``[T, n, state_size]``.
+        """
         return states_after(self.advance, features, state, begins)
 
     def forward_sequence(

@@ -18,6 +18,10 @@ def register_model(name: str, target: str | type[ActorCritic]) -> None:
 
     A registered name can be redefined. Register the model before loading a policy of that type.
 
+    ```python
+    wd.register_model("two_layers", TwoLayers)  # model: {type: two_layers, width: 64}
+    ```
+
     Args:
         name: any name but those of built-in models.
         target: the class, or its location as ``package.module:Class`` or ``path/to/file.py:Class``.

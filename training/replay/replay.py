@@ -52,6 +52,11 @@ def replay(
 
     Captions show the step, how the episode ended, and each policy tag's return so far (the mean over its agents).
 
+    ```python
+    wd.replay("runs/tag_gridworld", "tag.html", replicas=4)  # a player for browsers
+    wd.replay(wd.EnvWrapper("flock", seed=1), "flock.gif")  # random actions
+    ```
+
     Args:
         source: actor or recording: a Trainer, or a run or a checkpoint, as accepted by ``Trainer.load``; an EnvWrapper,
             which samples from its current logits, uniformly at random if it is new; or a Recording, or its file.

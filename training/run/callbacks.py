@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 class Callback:
     """Base class of training callbacks: override the methods of interest, and pass it to ``Trainer.train``.
 
+    ```python
+    class BestReturn(wd.Callback):
+        best = -math.inf
+
+        def on_evaluate(self, trainer, report):
+            self.best = max(self.best, *report.result.mean_return.values())
+
+    trainer.train(callbacks=[BestReturn()])
+    ```
+
     All are called in the training thread, which waits meanwhile. Reading has no side effects, nor have
     ``trainer.evaluate`` and ``trainer.fetch_episode``; results stay bitwise equal. A callback that raises ends the run
     after the current update, with a checkpoint and a summary as at its end, and then its exception is raised;

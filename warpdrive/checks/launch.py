@@ -32,6 +32,11 @@ def check_launch(
 ) -> Report:
     """Check the launch ``function[blocks, threads](*arguments)``; the arguments are not modified.
 
+    ```python
+    report = wd.check_launch(kernel, 8, 128, np.zeros(1000, np.float32))
+    assert report.clean, report
+    ```
+
     Args:
         function: A ``wd.kernel``, a ``@cuda.jit`` function or a plain function.
         blocks: Number of blocks, or a sequence of up to three.

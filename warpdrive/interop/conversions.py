@@ -35,6 +35,12 @@ def to_pettingzoo(
 
     ``pettingzoo.utils.parallel_to_aec`` makes an ``AECEnv`` of it.
 
+    ```python
+    env = wd.to_pettingzoo("simple_tag")
+    observations, infos = env.reset(seed=1)
+    results = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+    ```
+
     Args:
         env: An EnvWrapper, an environment, or a registered name.
         replica: The index of the replica. Other replicas of an EnvWrapper are neither stepped nor reset, but a seed
@@ -61,6 +67,11 @@ def to_stable_baselines3(
     env: EnvWrapper | Environment | str, num_envs: int | None = None, **options: Any
 ) -> StableBaselines3VecEnv:
     """Return a ``VecEnv`` of Stable-Baselines3.
+
+    ```python
+    model = stable_baselines3.PPO("MlpPolicy", wd.to_stable_baselines3("cartpole", num_envs=64))
+    model.learn(100_000)
+    ```
 
     Args:
         env: An EnvWrapper, an environment, or a registered name.
@@ -133,6 +144,10 @@ def to_torchrl(
     **options: Any,
 ) -> TorchRLEnv:
     """Return a ``torchrl.envs.EnvBase`` of batch size ``[num_envs]``.
+
+    ```python
+    rollout = wd.to_torchrl("simple_spread", num_envs=64).rollout(max_steps=100)
+    ```
 
     Args:
         env: An EnvWrapper, an environment, or a registered name.

@@ -229,6 +229,12 @@ def to_gymnasium(
 
     A sub-environment is an agent of a replica: row ``replica * agents + index``.
 
+    ```python
+    envs = wd.to_gymnasium("cartpole", num_envs=1024, seed=1)
+    observations, infos = envs.reset()
+    observations, rewards, terminations, truncations, infos = envs.step(envs.action_space.sample())
+    ```
+
     Args:
         env: An EnvWrapper, an environment, or a registered name.
         num_envs: The number of replicas; None for 1, or those of the EnvWrapper.

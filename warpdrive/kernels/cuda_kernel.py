@@ -75,6 +75,11 @@ class CudaKernel:
 def cuda_kernel(file: str | os.PathLike[str], function: str) -> CudaKernel:
     """Return a reference to a ``WD_KERNEL`` function of a CUDA C file, for ``step``, ``observe`` or ``reset``.
 
+    ```python
+    class MyGame(wd.Environment):
+        step = wd.cuda_kernel("my_game.cu", "step")
+    ```
+
     Args:
         file: Path of the file, absolute or relative to the folder of the calling module.
         function: Name of the function.

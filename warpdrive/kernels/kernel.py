@@ -66,7 +66,7 @@ class DeviceFunction:
 
 
 class Kernel(DeviceFunction):
-    """A kernel function, executed by every thread of every block.
+    """A kernel function, executed by every thread of every block; made by ``wd.kernel``.
 
     As part of an environment it is fused with others into one launch. On its own it is launched as
     ``k[blocks, threads](*arguments)``, where blocks and threads are integers or tuples of up to three, or as
@@ -183,7 +183,26 @@ class Kernel(DeviceFunction):
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Create a kernel from a plain function, or from a ``@cuda.jit`` function that is not compiled yet.
 
-    Raises :class:`KernelError` for anything else.
+    ```python
+    @wd.kernel
+    def double(x):
+        i = cuda.grid(1)
+        if i < x.size:
+            x[i] *= 2
+
+    x = torch.ones(1000)
+    double.forall(x.numel())(x)
+    ```
+
+    Args:
+        function: A function in the kernel language. It is compiled at its first launch for each combination of argument
+            types. A kernel is returned as it is.
+
+    Returns:
+        The kernel, to be launched, or to be the ``step``, ``observe``, ``reset`` or ``draw`` of an environment.
+
+    Raises:
+        KernelError: If ``function`` is a lambda, or no Python function.
     """
     if isinstance(function, Kernel):
         return function
@@ -195,7 +214,19 @@ def kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def device_function(function: Callable[..., Any]) -> DeviceFunction:
-    """Mark a function as a device function. Raises :class:`KernelError` if ``function`` is not a function."""
+    """Mark a function that kernel functions call, but the host does not.
+
+    The decorator is optional: kernel functions may also call plain functions.
+
+    Args:
+        function: A function in the kernel language. It may contain barriers.
+
+    Returns:
+        The device function. A call on the host raises ``KernelError``.
+
+    Raises:
+        KernelError: If ``function`` is not a Python function.
+    """
     return function if isinstance(function, DeviceFunction) else DeviceFunction(python_function(function))
 
 

@@ -29,6 +29,12 @@ _DESCRIPTION = "recording"
 class Recording:
     """One episode of each selected replica, as returned by :meth:`warpdrive.EnvWrapper.record`.
 
+    ```python
+    recording = env.record(replicas=[0, 1])
+    recording.states["loc_x"]  # [T + 1, 2, ...]
+    recording.episode(0).save("episode.npz")
+    ```
+
     Axes are in the order of a :class:`warpdrive.Rollout`: steps, replicas, agents. T is the number of steps of the
     longest episode, and k the number of replicas. Shorter episodes are padded to T: the last state (and observations)
     are repeated, and actions, rewards, log-probabilities and logits are 0, so that sums over the steps are those of the
