@@ -206,11 +206,19 @@ class Trainer:
         return self.learner.models
 
     def acting_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
-        """Return the actors of displayed episodes by policy tag, see ``Learner.acting_models``."""
+        """Return the actors of displayed episodes by policy tag; for self-play, the current version of the policy.
+
+        Args:
+            random: policy tags to leave out.
+        """
         return self.learner.acting_models(random)
 
     def evaluated_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
-        """Return the actors of evaluations by policy tag, see ``Learner.evaluated_models``."""
+        """Return the actors of evaluations by policy tag; for self-play, versions of the pool, each in some replicas.
+
+        Args:
+            random: policy tags to leave out.
+        """
         return self.learner.evaluated_models(random)
 
     def collect(self) -> None:
@@ -422,7 +430,11 @@ class Trainer:
             self.checkpoint() if what == CHECKPOINT else getattr(self.learner, what)()
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore the state of a checkpoint."""
+        """Restore the state of a checkpoint.
+
+        Args:
+            checkpoint: the result of :meth:`checkpoint`, of a trainer with the same configuration.
+        """
         restore(self.learner, self.run_state, checkpoint)
 
 

@@ -141,7 +141,11 @@ class DeviceContext:
         return self.put(name, self._zeros(f"array '{name}'", shape, dtype))
 
     def discard(self, names: Iterable[str]) -> None:
-        """Remove arrays added by :meth:`put`; the memory lives as long as tensors refer to it."""
+        """Remove arrays added by :meth:`put`; the memory lives as long as tensors refer to it.
+
+        Args:
+            names: The names of the arrays.
+        """
         for name in names:
             del self._arrays[name]
 

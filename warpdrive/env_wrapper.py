@@ -293,6 +293,12 @@ class EnvWrapper:
 
         The default is 0. If set to 1, the environment gets the hyperbolic tangent of the sample, scaled from [-1, 1] to
         the Box.
+
+        Args:
+            tag: The policy tag.
+
+        Raises:
+            DefinitionError: If the tag does not exist, or its actions are not of a Box.
         """
         self._check_tag(tag)
         if f"sampler.squash_{tag}" not in self.ctx:
@@ -305,6 +311,9 @@ class EnvWrapper:
         The default is 0. If set to 1, the unit is half the range: a mean of -1 is the lower bound of a component and a
         mean of 1 the upper bound. Components that are not bounded on both sides are unaffected. Recorded samples are in
         units of the Box.
+
+        Args:
+            tag: The policy tag.
         """
         return self.ctx[f"sampler.normalize_{tag}"]
 
@@ -312,6 +321,9 @@ class EnvWrapper:
         """Reset the policy outputs of a tag to the initial ones, which sample actions uniformly.
 
         Components of a Box that are not bounded on both sides are standard normal (clipped to their bound).
+
+        Args:
+            tag: The policy tag.
         """
         make_uniform(self.logits(tag), self.action_spaces[tag])
         if isinstance(self.action_spaces[tag], spaces.Box):
@@ -392,7 +404,11 @@ class EnvWrapper:
     def step_rollout(self, rollout: Rollout) -> None:
         """Sample actions from the logits, step, and record into the next slot of the rollout, in one launch.
 
-        Raises :class:`DefinitionError` if the rollout is full, or belongs to another EnvWrapper.
+        Args:
+            rollout: A rollout of :meth:`allocate_rollout`.
+
+        Raises:
+            DefinitionError: If the rollout is full, or belongs to another EnvWrapper.
         """
         self.ctx.check_open()
         if rollout.context is not self.ctx:
@@ -529,7 +545,11 @@ class EnvWrapper:
         return self.ctx.save_state()
 
     def load_state(self, state: torch.Tensor) -> None:
-        """Restore the state of all replicas, see :meth:`warpdrive.DeviceContext.load_state`."""
+        """Restore the state of all replicas, see :meth:`warpdrive.DeviceContext.load_state`.
+
+        Args:
+            state: The result of :meth:`save_state`, ``[num_envs, bytes]`` uint8.
+        """
         self.ctx.load_state(state)
 
     def like(self, num_envs: int, seed: int, *, rendered: bool = False, **options: Any) -> EnvWrapper:

@@ -44,17 +44,8 @@ def _only(*members: str, **options: Any) -> Options:
 
 
 NO_MEMBERS: Options = {"members": False}
-KERNEL_FUNCTIONS: Options = {"show_signature_annotations": False}
-ALGORITHM = (
-    "loss",
-    "update",
-    "gradient_step",
-    "take_gradient_step",
-    "optimizer_step",
-    "evaluate_actions",
-    "begin",
-    "parts",
-)
+KERNEL_FUNCTIONS: Options = {"docstring_section_style": "list"}
+ALGORITHM = ("loss", "update", "evaluate_actions")
 
 SUBJECTS = (
     Subject(
@@ -161,9 +152,9 @@ SUBJECTS = (
         "Classes from which a modified algorithm derives, and the experience that they train on. "
         "[Algorithms](../algorithms/index.md) describes all algorithms and shows complete examples.",
         {
-            "warpdrive.PPO": _only(*ALGORITHM, "value_loss"),
+            "warpdrive.PPO": _only(*ALGORITHM, "step", "value_loss"),
             "warpdrive.A2C": _only(*ALGORITHM),
-            "warpdrive.MAPPO": _only("step", "update", "values", "evaluate_actions", "critic_inputs"),
+            "warpdrive.MAPPO": _only("step", "values", "evaluate_actions", "critic_inputs"),
             "warpdrive.Batch": _only(
                 *("rows", "rows_of", "partition", "minibatches", "split", "masked_mean", "mean", "counting", "columns")
             ),

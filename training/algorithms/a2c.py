@@ -79,7 +79,15 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
     """
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Take one optimizer step on the whole batch, without ``generator``. Returns scalars on the device."""
+        """Take one optimizer step on the whole batch.
+
+        Args:
+            batch: experience of the rollout, with advantages and returns.
+            generator: not used.
+
+        Returns:
+            Metrics by name, as scalars on the device.
+        """
         self.observe_returns(batch)
         advantages = normalised(batch.advantages, batch) if self.config.normalize_advantage else batch.advantages
         if self.is_compiled:

@@ -79,7 +79,17 @@ class MAPPO(PPO):
         return parts if self.critic_optimizer is None else {**parts, "critic_optimizer": self.critic_optimizer}
 
     def step(self, batch: Batch, before: BeforeStep) -> dict[str, Tensor]:
-        """See ``PPO``. A critic with its own optimizer continues to train after ``target_kl`` stops the policy."""
+        """Take one gradient step on a minibatch, see ``PPO``.
+
+        A critic with its own optimizer continues to train after ``target_kl`` stops the policy.
+
+        Args:
+            batch: rows of the minibatch, with advantages in the units of the loss.
+            before: called with the terms of the loss before the optimizer step; returns additional terms.
+
+        Returns:
+            The terms of the loss, and the norms of the gradients before clipping.
+        """
         if self.critic_optimizer is None:
             return super().step(batch, before)
         loss, terms = self.loss(batch, batch.advantages)
@@ -113,13 +123,24 @@ class MAPPO(PPO):
         return values, self.denormalized(values), states
 
     def evaluate_actions(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``OnPolicy``: the values are those of the critic."""
+        """Return the outputs of the current weights for recorded observations and actions, with gradient.
+
+        Args:
+            batch: rows of experience, with the inputs of the critic in ``states``.
+
+        Returns:
+            Log-probabilities of the actions, entropies, and the critic's values: ``[rows]`` float32 each.
+        """
         logits = logits_of(self.model, batch.observations, batch.sequences)
         probabilities = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
         return *probabilities, self._critic_values(_states_of(batch), batch.sequences)
 
     def critic_inputs(self, batch: Batch) -> Tensor:
-        """See ``ActorCriticAlgorithm``."""
+        """Return the normalised inputs of the critic, ``[rows, size]`` float32.
+
+        Args:
+            batch: rows of experience, with the inputs of the critic in ``states``.
+        """
         return self.critic.normalized(_states_of(batch))
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:

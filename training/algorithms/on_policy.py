@@ -117,7 +117,14 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
         return {"optimizer": self.optimizer}
 
     def evaluate_actions(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log-probabilities of the actions, entropies and the model's own values, ``[rows]`` with gradient."""
+        """Return the outputs of the current weights for recorded observations and actions, with gradient.
+
+        Args:
+            batch: rows of experience.
+
+        Returns:
+            Log-probabilities of the actions, entropies, and the model's own values: ``[rows]`` float32 each.
+        """
         logits, values = outputs(self.model, batch.observations, batch.sequences)
         return *self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask), values
 

@@ -110,8 +110,14 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Train for several epochs of random minibatches drawn with ``generator``.
 
-        Each row, or each sequence of a recurrent model, is used once per epoch. Returns scalars on the device: means
-        over all minibatches.
+        Each row, or each sequence of a recurrent model, is used once per epoch.
+
+        Args:
+            batch: experience of the rollout, with advantages and returns.
+            generator: random number generator of the minibatches, on the device.
+
+        Returns:
+            Metrics by name, as scalars on the device: means over all minibatches.
         """
         explained = explained_variance(batch)
         # computed before the return statistics are updated
@@ -131,7 +137,15 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         return self.step(batch, partial(kl_stop.check, self.optimizer, self.config.target_kl))
 
     def step(self, batch: Batch, before: BeforeStep) -> dict[str, Tensor]:
-        """Take one gradient step on ``batch``; ``before`` is called first, see ``OptimizerStep``."""
+        """Take one gradient step on a minibatch.
+
+        Args:
+            batch: rows of the minibatch, with advantages in the units of the loss.
+            before: called with the terms of the loss before the optimizer step; returns additional terms.
+
+        Returns:
+            The terms of the loss, and ``"grad_norm"``, the norm of the gradient before clipping.
+        """
         loss, terms = self.loss(batch, batch.advantages)
         return self.optimizer_step(loss, terms, self.optimizer, self.trained, self.config.max_grad_norm, before)
 

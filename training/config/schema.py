@@ -323,7 +323,11 @@ class RunConfig(Section):
         return text
 
     def save(self, path: str | Path) -> None:
-        """Write the complete configuration to a YAML file, atomically."""
+        """Write the complete configuration to a YAML file, atomically.
+
+        Args:
+            path: the file; an existing one is replaced.
+        """
         write_atomically(Path(path), self.to_yaml())
 
     @property
@@ -340,6 +344,9 @@ class RunConfig(Section):
         """Return a policy's section with ``steps`` of open-ended schedules set to the whole run.
 
         ``policy`` leaves ``steps`` out: such schedules follow ``trainer.total_steps`` when a run is extended.
+
+        Args:
+            tag: policy tag.
         """
         section = self.policy[tag]
         return type(section).model_validate(_with_steps(section.model_dump(), self.trainer.total_steps))

@@ -87,7 +87,11 @@ class Batch(Rows):
         return replace(part, sequences=sequences.of(index))
 
     def rows_of(self, index: Tensor) -> Tensor:
-        """Return the indices of the rows in :meth:`rows` of ``index``: int64, over time x sequence with sequences."""
+        """Return the indices of the rows in :meth:`rows` of an index: int64, over time x sequence with sequences.
+
+        Args:
+            index: ``[n]`` int64, rows or sequences.
+        """
         if self.sequences is None:
             return index
         steps = torch.arange(len(self.sequences.begins), device=index.device)
@@ -127,6 +131,9 @@ class Batch(Rows):
 
         All rows are gathered at once, which needs the memory of a second batch and is faster than gathering one
         minibatch after the other.
+
+        Args:
+            parts: the indices of each minibatch, ``[rows]`` int64.
         """
         # one permutation for all tensors keeps each agent's observation, action and advantage together
         shuffled, end = self.rows(torch.cat(list(parts))), 0

@@ -33,6 +33,9 @@ class Rows:
 
         In a single process this is the mean itself. With several processes the contributions and their gradients are
         summed, see ``OptimizerStep``.
+
+        Args:
+            values: ``[rows]``; those of inactive agents do not count.
         """
         return values @ self.weight.to(values.dtype) / self.counting
 
@@ -42,7 +45,14 @@ class Rows:
 
     @torch.no_grad()
     def mean(self, values: Tensor) -> Tensor:
-        """Return the masked mean of ``values [..., rows]`` over all processes, equal in each: ``[...]``."""
+        """Return the masked mean over all processes, equal in each, without gradient.
+
+        Args:
+            values: ``[..., rows]``; those of inactive agents do not count.
+
+        Returns:
+            Means ``[...]``.
+        """
         return self.sharding.process_group.all_reduce(values @ self.weight.to(values.dtype)) / self.counting
 
     def columns(self) -> dict[str, Observations]:

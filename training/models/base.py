@@ -94,6 +94,10 @@ class Actor(nn.Module, ABC):
 
         It is called before each step, and reads and writes fixed device addresses; its state between steps is in
         buffers.
+
+        Args:
+            env: replicas to act in.
+            tag: policy tag.
         """
         env.logits(tag).copy_(self.logits(observations_of(env, tag)))
 

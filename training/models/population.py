@@ -64,7 +64,15 @@ class Population(ActorCritic):
         return logits, values
 
     def split(self, tensor: Tensor, dim: int) -> Tensor:
-        """Return the members' slices ``[size, ...]`` of a tensor whose axis ``dim`` is that of the replicas."""
+        """Return the members' slices of a tensor of all replicas.
+
+        Args:
+            tensor: rewards of a rollout, for example: ``[num_steps, num_envs, agents]``.
+            dim: axis of the replicas, 1 in this example.
+
+        Returns:
+            ``[size, ...]``: ``[size, num_steps, num_envs / size, agents]``.
+        """
         slices: Tensor = tensor.unflatten(dim, (self.size, -1)).movedim(dim, 0)
         return slices
 
@@ -79,7 +87,15 @@ class Population(ActorCritic):
         return found
 
     def call_members(self, method: str, observations: Observations) -> Any:
-        """Call a method of every member, each with observations of its own; see :meth:`by_member`."""
+        """Call a method of every member, each with observations of its own.
+
+        Args:
+            method: name of a method of the members, which takes observations.
+            observations: ``[size, ..., *observation_shape]``, see :meth:`by_member`.
+
+        Returns:
+            The results, with a leading axis of the members.
+        """
 
         def call(parameters: dict[str, Tensor], seen: Observations) -> Any:
             return functional_call(_Method(self.member, method), parameters, (seen,))

@@ -127,7 +127,11 @@ class Animation:
         return player_page(self.films, self.frames_per_second, self.seconds_at_an_end, self.title)
 
     def png(self, step: int | None = None) -> bytes:
-        """Return the picture of one step of the first film as a PNG file; None: at half of its longest episode."""
+        """Return the picture of one step of the first film as a PNG file.
+
+        Args:
+            step: The step; None: at half of the longest episode.
+        """
         return png(self._frames[0].frame(self._step_of_a_picture(step)))
 
     def player(self) -> Player:

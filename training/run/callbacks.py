@@ -39,7 +39,12 @@ class Callback:
     """
 
     def on_start(self, trainer: Trainer, run_folder: Path) -> None:
-        """Called when the folder of the run exists, before the first rollout."""
+        """Called when the folder of the run exists, before the first rollout.
+
+        Args:
+            trainer: the trainer.
+            run_folder: folder of the run.
+        """
 
     def on_rollout_start(self, trainer: Trainer) -> None:
         """Called before a rollout: the place to load stored states into replicas, on any schedule.
@@ -60,6 +65,10 @@ class Callback:
 
         On a GPU later updates may be in progress: ``report.update`` is the number of the logged one, not
         ``trainer.updates``.
+
+        Args:
+            trainer: the trainer.
+            report: metrics, steps and time left.
         """
 
     def on_evaluation_progress(self, trainer: Trainer, done: int, episodes: int) -> None:
@@ -75,13 +84,27 @@ class Callback:
         """Called after an evaluation (``trainer.evaluation.every``) of the weights of update ``report.update``.
 
         If it ran beside training, the trainer's weights are newer.
+
+        Args:
+            trainer: the trainer.
+            report: the result, and the update of the evaluated weights.
         """
 
     def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
-        """Called after a checkpoint was completely written to disk; ``path`` is its folder."""
+        """Called after a checkpoint was completely written to disk.
+
+        Args:
+            trainer: the trainer.
+            path: folder of the checkpoint.
+        """
 
     def on_end(self, trainer: Trainer, summary: TrainingSummary) -> None:
-        """Called when the run has ended, for any reason: see ``summary.status``. ``summary.json`` has been written."""
+        """Called when the run has ended, for any reason: see ``summary.status``. ``summary.json`` has been written.
+
+        Args:
+            trainer: the trainer.
+            summary: how the run ended.
+        """
 
 
 class Callbacks:

@@ -61,7 +61,11 @@ class CudaKernel:
         return self.signature.where
 
     def may_change(self, name: str) -> bool:
-        """Return True if the function has a parameter of that name that it may write to."""
+        """Return True if the function has a parameter of that name that it may write to.
+
+        Args:
+            name: Name of a parameter.
+        """
         return any(p.name == name and p.is_pointer and not p.is_const for p in self.signature.parameters)
 
     def __repr__(self) -> str:

@@ -113,10 +113,15 @@ class Recording:
     def of(self, name: str, tag: str) -> Any:
         """Return an attribute that has an axis of agents, restricted to the agents of a tag.
 
-        These are ``actions``, ``rewards``, ``log_probabilities``, ``probabilities`` and ``observations``; the last is a
-        dict by key for a Dict space.
+        Args:
+            name: ``"actions"``, ``"rewards"``, ``"log_probabilities"``, ``"probabilities"`` or ``"observations"``.
+            tag: The policy tag.
 
-        Raises :class:`WarpDriveError` if the tag does not exist, or observations were not recorded.
+        Returns:
+            The attribute with the agents of the tag; observations of a Dict space are a dict by key.
+
+        Raises:
+            WarpDriveError: If the tag does not exist, or observations were not recorded.
         """
         if tag not in self.policy_tags:
             raise WarpDriveError(f"the recording has no policy tag '{tag}'.{nearest(tag, self.policy_tags)}")
@@ -128,9 +133,13 @@ class Recording:
     def state(self, index: int, step: int) -> State:
         """Return a replica's arrays by name after ``step`` steps (0: the first state), in the format of ``render``.
 
-        ``index`` refers to the recorded replicas. In addition to ``states`` the result has the actions and rewards of
-        the step that led to this state (zeros in the first one), ``terminated`` and ``truncated``, and observations if
-        recorded.
+        Args:
+            index: The index of a recorded replica, from 0 to k - 1.
+            step: The number of steps before the state.
+
+        Returns:
+            The arrays of ``states``; the actions and rewards of the step that led to this state (zeros in the first
+            one), ``terminated`` and ``truncated``; and observations if recorded.
         """
         state: State = {name: array[step, index] for name, array in self.states.items()}
         for name, array in _flat("observations", self.observations, "_").items():
@@ -143,13 +152,21 @@ class Recording:
         return state
 
     def episode(self, index: int) -> Recording:
-        """Return the episode of a single recorded replica without padding: k is 1, T its length."""
+        """Return the episode of a single recorded replica without padding: k is 1, T its length.
+
+        Args:
+            index: The index of a recorded replica, from 0 to k - 1.
+        """
         return self.of_replicas([index])
 
     def of_replicas(self, indices: Sequence[int]) -> Recording:
-        """Return a subset of the recorded replicas, given by index from 0, cut at the end of their longest episode.
+        """Return a subset of the recorded replicas, cut at the end of their longest episode.
 
-        Raises :class:`WarpDriveError` if a replica does not exist.
+        Args:
+            indices: Indices of recorded replicas, from 0 to k - 1.
+
+        Raises:
+            WarpDriveError: If a replica does not exist.
         """
         for index in indices:
             if not 0 <= index < self.num_replicas:
@@ -174,7 +191,14 @@ class Recording:
         attributes are saved as JSON: in an ``.npz`` as the array ``recording``, in ``.safetensors`` under that key of
         the metadata.
 
-        Raises :class:`WarpDriveError` for any other extension.
+        Args:
+            path: The file; an existing one is replaced.
+
+        Returns:
+            ``path``.
+
+        Raises:
+            WarpDriveError: If the extension is another one.
         """
         path = check_recording_path(path)
         arrays, description = self._of_file()
@@ -194,7 +218,14 @@ class Recording:
     def load(cls, path: str | Path) -> Recording:
         """Load a recording written by :meth:`save`.
 
-        Raises :class:`WarpDriveError` if the file does not exist, is damaged, or is no recording.
+        Args:
+            path: The file.
+
+        Returns:
+            The recording.
+
+        Raises:
+            WarpDriveError: If the file does not exist, is damaged, or is no recording.
         """
         path = check_recording_path(path)
         if not path.is_file():
