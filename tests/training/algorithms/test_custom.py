@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from pages import blocks_of
 from paths import ROOT, SUPPORT
 
 import warpdrive as wd
@@ -64,7 +64,7 @@ def test_reinforce_by_hand_is_the_built_in_one(sections: Sections, trainer_of: T
 def test_the_examples_of_the_page_learn(sections: Sections, trainer_of: TrainerOf, tmp_path: Path, name: str) -> None:
     """At random 8/3 of 8 are right. A failure by chance is not possible while the seed stays, since runs repeat."""
     page = (ROOT / "docs" / "guides" / "own_algorithm.md").read_text()
-    (tmp_path / "own.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
+    (tmp_path / "own.py").write_text("\n".join(block.code for block in blocks_of(page, "python")))
     parameters = {
         "PolicyGradient": "lr: 0.03, gamma: 0.3",
         "Climber": "sigma: 1.0",
@@ -247,7 +247,7 @@ def test_what_is_not_finite_is_told_with_its_place(
 def test_one_term_of_ppo_is_changed(sections: Sections, trainer_of: TrainerOf, tmp_path: Path) -> None:
     """The example of the page: with its price set to 0 it is PPO itself, with it something else, and logged."""
     page = (ROOT / "docs" / "guides" / "own_algorithm.md").read_text()
-    (example,) = (code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "CautiousPPO" in code)
+    (example,) = (block.code for block in blocks_of(page, "python") if "CautiousPPO" in block.code)
     (tmp_path / "dear.py").write_text(example)
     (tmp_path / "free.py").write_text(example.replace("0.1 * moved", "0.0 * moved"))
     learned = {}

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from paths import ROOT
 
 import warpdrive as wd
 from warpdrive.training.config.load import load_config, shipped_configs
@@ -43,17 +41,6 @@ def test_its_arguments_can_express_every_shipped_configuration(name: str) -> Non
 def test_a_trainer_is_made_of_it_or_of_a_dictionary() -> None:
     config = cartpole()
     assert wd.Trainer(config.model_dump()).config == wd.Trainer(config).config
-
-
-def test_the_example_of_the_page_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (example,) = re.findall(
-        r"```python\n(import.*?RunConfig\(.*?)```", (ROOT / "docs" / "guides" / "training.md").read_text(), re.DOTALL
-    )
-    exec(example, {})
-    assert wd.RunConfig.load("my_run.yaml").policy["agent"].lr == 1e-3 and list(
-        tmp_path.glob("runs/cartpole/*/metrics.csv")
-    )
 
 
 def test_a_trainer_takes_it() -> None:

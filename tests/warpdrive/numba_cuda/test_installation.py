@@ -9,6 +9,9 @@ import sys
 import textwrap
 
 import pytest
+import yaml
+from pages import blocks_of
+from paths import ROOT
 
 PROGRAM = """
 import multiprocessing
@@ -174,3 +177,18 @@ def test_uninstalling_restores_what_was_there(tmp_path):
     (tmp_path / "program.py").write_text(textwrap.dedent(program))
     done = run(tmp_path, "program.py")
     assert done.stdout == "True True True 0 [3. 2.]\n", done.stderr
+
+
+def test_the_workflow_of_the_page_is_valid():
+    (block,) = blocks_of((ROOT / "docs" / "guides" / "numba_cuda.md").read_text(), "yaml")
+    workflow = yaml.safe_load(block.code)
+    job = workflow["jobs"]["test"]
+    assert set(workflow) == {"name", True, "jobs"}  # YAML 1.1 reads "on" as True
+    assert all(os in str(job["strategy"]["matrix"]["os"]) for os in ("ubuntu", "macos", "windows"))
+    for step in job["steps"]:
+        assert ("run" in step) != ("uses" in step) and set(step) <= {"run", "uses", "with"}
+    assert set(re.findall(r"matrix\.(\w+)", block.code)) == set(job["strategy"]["matrix"])
+    install, *tests = [step["run"] for step in job["steps"] if "run" in step]
+    assert install.startswith("pip install ")
+    # test_tests_are_checked of tests/warpdrive/checks/test_programs.py runs these options
+    assert tests == ["pytest -p warpdrive.numba_cuda", "pytest -p warpdrive.numba_cuda --check-launches"]
