@@ -74,7 +74,7 @@ def draw(path: Path, curves: Sequence[Points], goal: float, whose: str) -> None:
         figure = Figure(figsize=(4.6, 2.6), layout="constrained", facecolor="none")
         axes = figure.subplots()
         axes.set_facecolor("none")
-        draw_panel(axes, path.stem, [Line("", curve, len(runs))], {"": (_LINE, "-")})
+        draw_panel(axes, f"{path.stem}: {whose}", [Line("", curve, len(runs))], {"": (_LINE, "-")})
         axes.axhline(goal, color=_TARGET, linewidth=1.2, linestyle="--")
         place = {"xytext": (0, -3), "textcoords": "offset points", "ha": "right", "va": "top"}
         label = axes.annotate(f"target {goal:g}", (0.99, goal), xycoords=("axes fraction", "data"), **place)
@@ -83,6 +83,7 @@ def draw(path: Path, curves: Sequence[Points], goal: float, whose: str) -> None:
         axes.grid(color=_GREY, alpha=0.3, linewidth=0.5)
         axes.set_xlim(0, 1.01 * curve.env_steps[-1])
         axes.set_xlabel("environment steps")
-        axes.set_ylabel(f"return of {whose}")
+        axes.set_ylabel("return")
+        axes.set_title(axes.get_title("left"), fontsize=10, loc="left")
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None, "Creator": None})

@@ -8,7 +8,18 @@ from pages import blocks_of
 from paths import ROOT
 
 PAGE = (ROOT / "docs" / "guides" / "checks.md").read_text()
-KINDS = "races bounds uninitialised divergence arithmetic broadcasts float64 order endless nan".split()
+KINDS = [
+    "races",
+    "bounds",
+    "uninitialised",
+    "divergence",
+    "arithmetic",
+    "broadcasts",
+    "float64",
+    "order",
+    "endless",
+    "nan",
+]
 
 
 def test_every_list_of_a_report_has_an_example() -> None:

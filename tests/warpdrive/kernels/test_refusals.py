@@ -491,7 +491,8 @@ def refusal_of(kernel):
 def line_of(feature, message):
     """Return the line of a feature in the documentation's table."""
     what, _, instead = re.sub(r"^kernel '\w+' cannot be compiled: ", "", message).partition(": ")
-    cells = (re.sub(r"(?<!`)(\*+|__)(?!`)", r"`\1`", cell) for cell in (feature, what, instead))
+    code = r"wd\.debug\(.*?\*\w+\)|(?<!`)(?:\*+|__)(?!`)"  # else Markdown reads a link, or emphasis
+    cells = (re.sub(code, r"`\g<0>`", cell) for cell in (feature, what, instead))
     return f"| {' | '.join(cells)} |"
 
 
