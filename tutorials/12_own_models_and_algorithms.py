@@ -458,4 +458,4 @@ else:
 # - [Self-play](13_self_play.ipynb): opponents that learn, too.
 # - [Training](07_training.ipynb): how to read the curves of a run.
 # - [Models](../docs/guides/models.md): all built-in models, recurrent ones, and the interface of your own.
-# - [Algorithms](../docs/reference/algorithms.md): every algorithm, custom updates, and populations of models.
+# - [Algorithms](../docs/reference/algorithms/index.md), and [writing one](../docs/guides/own_algorithm.md): custom updates, populations of models.
