@@ -350,7 +350,7 @@ if found is None:
 else:
     for (name, (_, _, expected)), value in zip(cases.items(), found.tolist(), strict=True):
         if abs(value - expected) > 1e-5:
-            print(f"Exercise 2: an episode that {name} has the target {value:.2f}, expected {expected:.2f}")
+            print(f"Exercise 2: {name}: the target is {value:.2f}, expected {expected:.2f}")
             break
     else:
         print("Exercise 2: correct")
