@@ -32,7 +32,7 @@ PRESENT = {
     *("sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"),
 }
 """Packages assumed to be installed, in addition to all whose names begin with ``cuda-`` or ``nvidia-``."""
-LEFT_AT_HOME = ("nbclient", "nbformat", "ipykernel", "build", "imageio-ffmpeg", "pytest-xdist", "mpe2")
+LEFT_AT_HOME = ("nbclient", "nbformat", "ipykernel", "jupytext", "build", "imageio-ffmpeg", "pytest-xdist", "mpe2")
 LEFT_AT_HOME += ("onnx", "onnxscript", "onnxruntime", "lightning", "optuna", "torchrl")
 """Packages of the extra `test` that are not needed there: notebooks are not run, packages not built, films not written;
 one process has the GPU; comparisons with `mpe2`, which depends on pygame, are made elsewhere, as exports are.

@@ -440,7 +440,7 @@ else:
 # ## Where next
 #
 # - [Training runs](../docs/guides/training.md): run folders, evaluation, callbacks, logging to other services.
-# - [Algorithms](../docs/reference/algorithms.md): formulas and all settings; [Metrics](../docs/reference/metrics.md):
+# - [Algorithms](../docs/reference/algorithms/index.md): formulas and all settings; [Metrics](../docs/reference/metrics.md):
 #   every column.
 # - [Scaling up](09_scaling_up.ipynb): more replicas, several processes.
 # - [Models, losses and algorithms of your own](12_own_models_and_algorithms.ipynb).
