@@ -21,10 +21,12 @@ tutorials = importlib.import_module("tutorials")
 
 SOURCES = tutorials.sources()
 LARGEST = 600_000  # bytes: small enough to be read on a web page
-COMPILED = {"06_cuda_c", "14_coming_from_warpdrive2"}
+COMPILED = {"06_cuda_c"}
 """Tutorials that compile CUDA C."""
 INDIRECT = {"11_other_libraries": ("pettingzoo", "torchrl")}
 """Modules that WarpDrive imports for a tutorial, and its cells do not."""
+OWN = {"14_coming_from_warpdrive2": ("fishing", "warp_drive")}
+"""Modules that the cells of a tutorial make before they import them."""
 INSTALLATION = (
     "# In a hosted notebook (Colab, Kaggle): upload a source checkout or wheel of WarpDrive, and run the next line "
     "without its #.\n# %pip install --quiet "
@@ -61,6 +63,7 @@ def missing(source, notebook):
     imports = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = [node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imports]
     modules = {name.partition(".")[0] for name in names} | set(INDIRECT.get(source.stem, ()))
+    modules -= set(OWN.get(source.stem, ()))
     lacking = sorted(name for name in modules if importlib.util.find_spec(name) is None)
     if source.stem in COMPILED:
         try:

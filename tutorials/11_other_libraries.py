@@ -397,4 +397,4 @@ else:
 # - [Other libraries](../docs/guides/interop.md): every option of the conversions, with BenchMARL, Stable-Baselines3,
 #   rsl_rl and skrl.
 # - [Environments of other libraries](../docs/guides/host_environments.md): worker processes, masks, devices.
-# - [Writing environments](../docs/guides/authoring.md): how to write an environment as kernels.
+# - [Porting environments](../docs/guides/porting.md): how a Gymnasium or PettingZoo environment becomes kernels.

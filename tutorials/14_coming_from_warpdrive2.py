@@ -483,4 +483,4 @@ else:
 #
 # - [Coming from WarpDrive 2](../docs/guides/warpdrive2.md): every module, key and method with its counterpart.
 # - [Checking kernels](08_checking_kernels.ipynb) and [an environment of your own](05_own_environment.ipynb).
-# - [Writing environments](../docs/guides/authoring.md): everything that an environment can define.
+# - [Porting environments](../docs/guides/porting.md) from Gymnasium, PettingZoo and other libraries.
