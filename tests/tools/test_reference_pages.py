@@ -100,9 +100,9 @@ def test_every_command_is_described_with_its_options_and_an_example(name: str) -
     for option in commands.options(commands.commands()[name]):
         text = COMMANDS if option.option_strings[-1] in commands.COMMON else section[1]
         assert all(f"`{spelling}" in text for spelling in option.option_strings)
-    examples = re.findall(rf"^warpdrive {name}\b(?! \[options\]).*$", section[1], re.MULTILINE)
+    examples = re.findall(rf"^(.*)\nwarpdrive {name}\b(?! \[options\])", section[1], re.MULTILINE)
     assert examples
-    assert all("  # " in example for example in examples), "an example needs an explanation, see the epilogs"
+    assert all(line.startswith("# ") for line in examples), "an example needs an explanation, see the epilogs"
 
 
 def test_every_target_of_make_is_described() -> None:

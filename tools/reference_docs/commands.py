@@ -282,6 +282,6 @@ def _paragraph(text: str) -> str:
 
 
 def _code(*examples: Sequence[str]) -> str:
-    width = max(len(command) for command, _ in examples) + 2
-    lines = [f"{command:<{width}}# {comment}" if comment else command for command, comment in examples]
-    return "\n".join(["```bash", *lines, "```"])
+    """Return a block of commands, each below its explanation."""
+    parts = [f"# {comment}\n{command}" if comment else command for command, comment in examples]
+    return "```bash\n" + "\n\n".join(parts) + "\n```"
