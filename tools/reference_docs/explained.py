@@ -94,7 +94,7 @@ EXPLAINED = {
     "model.gru.units": "../guides/models.md#recurrent-models",
     "model.lstm.units": "../guides/models.md#recurrent-models",
     "model.mingru.units": "../guides/models.md#recurrent-models",
-    "model.custom.type": "../guides/models.md#custom-models",
+    "model.custom.type": "../guides/models.md#a-model-of-your-own",
     "model.custom.check_device": "../guides/models.md#checking-devices-dtypes-and-shapes",
     "self_play": "../guides/self_play.md#self-play",
     "function": "../guides/self_play.md#scripted-opponents",

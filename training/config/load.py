@@ -50,7 +50,7 @@ def load_config(
     Args:
         source: path of a YAML file, also one of WarpDrive 2, which is converted with a warning; name of a shipped
             configuration, registered name of an environment that has ``<name>.yaml`` beside its module, or the sections
-            as a dictionary.
+            as a dictionary, in which ``env`` may be the name alone.
         overrides: ``"trainer.num_envs=2000"``: a dotted key and a YAML value. One that changes
             ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has.
             An environment or a model given as ``path/to/file.py:Class`` is looked up beside the YAML file that names
@@ -71,6 +71,8 @@ def load_config(
         raise ConfigError(f"overrides is {shown(overrides)}, expected a list of overrides: [{shown(overrides)}]")
     if isinstance(source, Mapping):
         where, raw, folder = "run configuration", plain(source), Path()
+        if isinstance(raw.get("env"), str):
+            raw["env"] = {"name": raw["env"]}
     else:
         path = _file_of(source)
         where, raw, folder = str(path), read_yaml(path), path.parent

@@ -103,7 +103,7 @@ class RunConfig(schema.RunConfig):
         saving: SavingConfig | Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> None:
-        given = {"name": name, "env": {"name": env} if isinstance(env, str) else env, "saving": saving}
+        given = {"name": name, "env": env, "saving": saving}
         given = {key: value for key, value in given.items() if value is not None}
         super().__init__(**dict(load.load_config({**given, "trainer": trainer, "policy": policy})))
 

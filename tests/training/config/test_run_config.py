@@ -41,6 +41,8 @@ def test_its_arguments_can_express_every_shipped_configuration(name: str) -> Non
 def test_a_trainer_is_made_of_it_or_of_a_dictionary() -> None:
     config = cartpole()
     assert wd.Trainer(config.model_dump()).config == wd.Trainer(config).config
+    short = {"env": "cartpole", "trainer": SIZES.model_dump(), "policy": {"agent": {"algorithm": "ppo"}}}
+    assert wd.Trainer(short).config == wd.Trainer(config).config
 
 
 def test_a_trainer_takes_it() -> None:
