@@ -151,7 +151,9 @@ def test_compiled_updates_equal_those_of_pytorch_in_float64(case):
     for found, wanted in zip(metrics, expected, strict=True):
         assert list(found) == list(wanted)
         for name in found:
-            assert found[name].item() == pytest.approx(wanted[name].item(), rel=2e-5, abs=2e-6), name
+            # a ratio at the clipping boundary counts on one side of it: a row of 300, in one of 3 epochs, is 1.1e-3
+            tolerance = 2.5e-3 if name == "clipfrac" else 2e-6
+            assert found[name].item() == pytest.approx(wanted[name].item(), rel=2e-5, abs=tolerance), name
     assert state["step"] == expected_state["step"]
     for name in ("exp_avg", "exp_avg_sq"):
         scale = expected_state[name].abs().max().item()
