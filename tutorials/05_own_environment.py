@@ -282,7 +282,7 @@ env = wd.EnvWrapper(OrchardInColour(), num_envs=500, reset_pool_size=None, seed=
 wd.replay(env, replicas=2, width=420)
 
 # %% [markdown]
-# These robots move at random. As more than two thirds of the orchard is bare, they leave much of it unharvested.
+# These robots move at random, and leave much of the fruit on the trees.
 #
 # ## Training
 #
