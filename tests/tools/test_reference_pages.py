@@ -17,8 +17,8 @@ from warpdrive.training.cli import parser as command_line
 
 sys.path.append(str(ROOT / "tools"))
 reference_pages = importlib.import_module("reference_pages")
-api, commands, configuration, markdown = (
-    importlib.import_module(f"reference_docs.{name}") for name in ("api", "commands", "configuration", "markdown")
+api, commands, configuration = (
+    importlib.import_module(f"reference_docs.{name}") for name in ("api", "commands", "configuration")
 )
 
 PAGES = dict(reference_pages.pages())
@@ -40,19 +40,6 @@ def test_the_committed_page_is_that_of_the_code(path: Path) -> None:
 
 def test_there_are_no_other_pages_of_the_api() -> None:
     assert set((REFERENCE / "api").iterdir()) == {path for path in PAGES if path.parent.name == "api"}
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_the_links_of_a_page_lead_to_existing_sections(path: Path) -> None:
-    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", PAGES[path], flags=re.MULTILINE | re.DOTALL)
-    for target in re.findall(r"\]\((?!https:)([^)]+)\)", text):
-        page, _, anchor = target.partition("#")
-        other = path.parent / page if page else path
-        assert other.exists(), target
-        if anchor.startswith("warpdrive."):
-            assert f"::: {anchor}\n" in other.read_text(), target
-        elif anchor:
-            assert anchor in markdown.anchors(other.read_text()), target
 
 
 def test_explanations_are_of_keys_that_exist() -> None:

@@ -74,10 +74,3 @@ _CODE = re.compile(
 def slug(heading: str) -> str:
     """Return the anchor of a heading, as GitHub and Python-Markdown make it."""
     return re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
-
-
-def anchors(text: str) -> set[str]:
-    """Return the anchors of a page: those of its headings, and explicit ones."""
-    without_code = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#+ (.*)$", without_code, flags=re.MULTILINE)
-    return {slug(heading) for heading in headings} | set(re.findall(r'<a id="([^"]+)">', text))
