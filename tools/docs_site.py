@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import json
 import os
 import re
@@ -163,12 +164,29 @@ def page(text: str, name: str, place: str, show: Callable[[str], None]) -> str:
             there = place_of_source(target)
         return os.path.relpath(there, os.path.dirname(place) or ".") if there else found[1]
 
-    parts = CODE.split(text)
-    # split() returns text, code, and the two groups within code, in turn
-    return "".join(
-        part if index % 4 == 1 else FORMULA.sub(mathml, LINK.sub(link, part))
-        for index, part in enumerate(parts)
-        if index % 4 in (0, 1)
+    parts = CODE.split(text)  # text, code, and the two groups within code, in turn
+    names = {} if place.startswith("reference/api/") else dict(pages_of_names())
+    written, line = [], ""
+    for index in range(0, len(parts), 4):
+        line = (line + parts[index]).rpartition("\n")[2]
+        written.append(FORMULA.sub(mathml, LINK.sub(link, parts[index])))
+        for code in parts[index + 1 : index + 2]:
+            called = code.strip("`").replace("wd.", "warpdrive.", 1)
+            if called in names and not line.startswith("#") and not re.search(r"\[[^]]*$", line):
+                code = f"[{code}]({os.path.relpath(names.pop(called), os.path.dirname(place) or '.')}#{called})"
+            written.append(code)
+            line = (line + code).rpartition("\n")[2]
+    return "".join(written)
+
+
+@functools.cache
+def pages_of_names() -> tuple[tuple[str, str], ...]:
+    """Return the public names of the package, and the page of each in the site; their first mention links to it."""
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted((PROJECT / "docs/reference/api").glob("*.md"))}
+    return tuple(
+        (name, path.relative_to(PROJECT / "docs").as_posix())
+        for path, text in pages.items()
+        for name in re.findall(r"^::: (warpdrive\.\w+)$", text, re.MULTILINE)
     )
 
 

@@ -82,6 +82,10 @@ def test_every_page_is_in_the_navigation() -> None:
 def test_pages_have_formulas_notebooks_and_sources(site: Path) -> None:
     formula = docs_site.page("`$x$` and $x_1$ cost $5", "docs/index.md", "index.md", print)
     assert re.fullmatch(r"`\$x\$` and <span><math.*<msub>.*</math></span> cost \$5", formula)
+    text = "# `wd.gae`\n[`wd.gae`](x) `wd.gae` and `wd.gae`, `wd.nothing`"
+    assert docs_site.page(text, "docs/guides/a.md", "guides/a.md", print) == text.replace(
+        " `wd.gae` and", " [`wd.gae`](../reference/api/algorithms.md#warpdrive.gae) and"
+    )
     tutorial = site / "tutorials" / "01_quickstart.html"
     assert "data:image/gif" in tutorial.read_text(encoding="utf-8")
     assert (tutorial.parent / "01_quickstart.ipynb").is_file()
