@@ -240,6 +240,7 @@ def microseconds_per_step(step, steps_of_a_call, calls=30):
     return 1e6 * best / calls / steps_of_a_call
 
 
+# %%
 n, times = 1000, {}
 replicas = wd.EnvWrapper(env_name="cartpole", num_envs=n)
 actions = torch.zeros(n, 1, dtype=torch.int32)

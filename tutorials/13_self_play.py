@@ -51,6 +51,12 @@ def step(x, y, coin, actions, rewards, rng, size):
         coin[env, 1] = wd.random.integer(rng, env, agent, size)
 
 
+# %% [markdown]
+# Both players get the same kind of observation: where the coin is as seen from here and from the other player, and the
+# own place on the board. Therefore one policy can play both sides.
+
+
+# %%
 @wd.kernel
 def observe(x, y, coin, observations, scale):
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
@@ -71,9 +77,7 @@ def draw(shapes, x, y, coin):
 
 
 # %% [markdown]
-# Both players get the same kind of observation: where the coin is as seen from here and from the other player, and
-# the own place on the board. Therefore one policy can play both sides. They have a policy tag each, so that a
-# different policy may act for each.
+# The players have a policy tag each, so that a different policy may act for each.
 
 
 # %%
@@ -262,6 +266,7 @@ class RockPaperScissors(wd.Environment):
         return {"observations": np.ones((2, 1), np.float32)}
 
 
+# %%
 class Notes(wd.Callback):
     """Probabilities of red's actions before each rollout."""
 
@@ -299,6 +304,7 @@ ratings = league_ratings((0.5 + payoff / 2).tolist(), np.full(payoff.shape, 100)
 print(f"largest payoff {payoff.max():.2f}; ratings from {min(ratings):.0f} to {max(ratings):.0f}")
 
 
+# %%
 def exploitability(policy):
     """Return what the best response wins against the probabilities of a policy."""
     return (beats @ policy).max()

@@ -222,6 +222,11 @@ def draw(shapes, stock, actions, num_agents):
         wd.draw.style(shapes, 2, 0.6, -1, -1)
 
 
+# %% [markdown]
+# The class keeps what is constant: parameters, spaces, and the agents of each policy tag.
+
+
+# %%
 class Fishing(wd.Environment):
     """Boats that fish in one lake."""
 
