@@ -30,7 +30,10 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     write_atomically(Path(options.output), text)
-    print(f"{options.output}: {len(notes)} notes, {len(problems)} problems to correct; see its first lines")
+    counts = (
+        f"{len(notes)} note{'s' * (len(notes) != 1)}, {len(problems)} problem{'s' * (len(problems) != 1)} to correct"
+    )
+    print(f"{options.output}: {counts}; see its first lines")
     return 0
 
 

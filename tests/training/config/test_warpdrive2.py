@@ -140,6 +140,7 @@ def test_the_command_writes_notes_and_problems_as_comments(tmp_path, capsys):
     old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
     old.write_text(yaml.safe_dump(former("my_game", {"size": 3}, {"all": ACTOR_CRITIC})))
     assert main(["convert", str(old), "-o", str(new)]) == 0
+    assert capsys.readouterr().out.endswith(" notes, 1 problem to correct; see its first lines\n")
     text = new.read_text()
     assert "# - name: no environment 'my_game' is registered" in text and "# To correct:" in text
     assert yaml.safe_load(text)["env"] == {"name": "my_game", "size": 3}
