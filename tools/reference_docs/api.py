@@ -114,7 +114,7 @@ SUBJECTS = (
         "configuration",
         "Configuration classes",
         "A run configuration in Python: `wd.RunConfig` with a section object for each part. The fields of a section "
-        "are its keys, as keyword arguments; [configuration.md](../configuration.md) explains them, with types and "
+        "are its keys, as keyword arguments; [Configuration keys](../configuration.md) explains them, with types and "
         "defaults. A dictionary works in place of any section. Sections are immutable, and invalid values raise "
         "`ConfigError` with the nearest valid name.",
         {

@@ -114,7 +114,7 @@ def _parts(sections: Mapping[str, Schema]) -> Iterator[str]:
         "Further keys are the parameters of the environment's constructor, which its "
         "[page](../environments/index.md) or `warpdrive envs <name>` lists. "
         "Environments of Gymnasium, PettingZoo and EnvPool are named as in "
-        "[host_environments.md](../guides/host_environments.md): `env: {gymnasium: CartPole-v1}`."
+        "[host environments](../guides/host_environments.md): `env: {gymnasium: CartPole-v1}`."
     )
     names = sections["EnvironmentConfig"]["properties"]
     name = {**names["name"], "anyOf": [{"type": "string"}], "default text": "required, or one of the keys below"}
@@ -178,7 +178,7 @@ def _models(tables: _Tables) -> Iterator[str]:
     sections = tables.sections
     off_policy = _listed([name for name, section in POLICY_CONFIGS.items() if _is_of_action_values(section)])
     yield (
-        "`policy.<tag>.model` is the neural network of a policy. [models.md](../guides/models.md) explains the types. "
+        "`policy.<tag>.model` is the neural network of a policy. [Models](../guides/models.md) explains the types. "
         f"{off_policy} take the types `fully_connected` and `convolutional`, without the keys of actions in a Box and "
         "`trunk`."
     )
