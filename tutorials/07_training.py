@@ -5,9 +5,9 @@
 # does not? And when it does not, which setting do you change?
 #
 # This notebook trains CartPole with PPO: each run takes well under a second, so that every claim can be an experiment
-# with three seeds. You will read the curves of a good run, then spoil it in four ways and look at what that does to the
-# curves: learning rate, batch size, discount, entropy bonus. At the end come resuming, evaluation and sweeps. It takes
-# about 25 seconds on two cores; no GPU is needed.
+# with three seeds. You will read the curves of a good run, then change the learning rate, the batch size, the discount
+# and the entropy bonus one at a time, and see what that does to the curves. At the end come resuming, evaluation and
+# sweeps. It takes about 25 seconds on two cores; no GPU is needed.
 
 # %%
 # In a hosted notebook (Colab, Kaggle): upload a source checkout or wheel of WarpDrive, and run the next line without its #.
@@ -295,11 +295,10 @@ wd.replay(trainer.fetch_episode(seed=1, max_steps=60), width=320)
 # %% [markdown]
 # ## Threads
 #
-# One setting has nothing to do with learning, and everything with waiting. PyTorch splits an operator over its threads,
-# which *spin* until all have finished. If another program uses one of the cores, the others burn processor time until
-# it gives the core back, in each of the thousands of small operators of an update. `trainer.torch_threads` is the
-# number of these threads; by default it is 1 on machines with up to four cores, where a second thread gains less than
-# it risks.
+# One setting affects the speed only. PyTorch splits an operator over its threads, which *spin* until all have finished.
+# If another program uses one of the cores, the other threads wait actively until it gives the core back, in each of the
+# thousands of small operators of an update. `trainer.torch_threads` is the number of these threads; by default it is 1
+# on machines with up to four cores, where a second thread gains less than it risks.
 
 # %%
 print("cores:", os.cpu_count(), "| threads of PyTorch by default:", torch.get_num_threads())
@@ -440,7 +439,7 @@ else:
 # ## Where next
 #
 # - [Training runs](../docs/guides/training.md): run folders, evaluation, callbacks, logging to other services.
-# - [Algorithms](../docs/reference/algorithms/index.md): formulas and all settings; [Metrics](../docs/reference/metrics.md):
-#   every column.
+# - [Algorithms](../docs/reference/algorithms/index.md): formulas and all settings;
+#   [Metrics](../docs/reference/metrics.md): every column.
 # - [Scaling up](09_scaling_up.ipynb): more replicas, several processes.
 # - [Models, losses and algorithms of your own](12_own_models_and_algorithms.ipynb).

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Checking and debugging kernels
 #
-# A kernel runs in thousands of threads at once, and some of its mistakes make no sound: two threads that write the same
-# element, an index just outside of an array, arithmetic that is silently float64, a NaN in one of a million numbers. On
-# the CPU backend most of them even give the right result. How do you find what you cannot see?
+# A kernel runs in thousands of threads at once, and some of its mistakes raise no error: two threads that write the
+# same element, an index just outside of an array, arithmetic that is silently float64, a NaN in one of a million
+# numbers. On the CPU backend most of them even give the right result. How do you find what you cannot see?
 #
-# This notebook plants four such mistakes in a small game, finds each with the checks, mends them one by one, and then
+# This notebook plants four such mistakes in a small game, finds each with the checks, fixes them one by one, and then
 # looks into a running kernel with the debugger. It takes about 15 seconds on two cores; no GPU is needed.
 
 # %%
@@ -56,7 +56,7 @@ report = wd.check_launch(store, 1, 6, np.zeros(3, np.int32), tree)
 print(report)
 
 # %% [markdown]
-# The report says which threads, which element, which line, and how to mend it. It is also data, for tests:
+# The report says which threads, which element, which line, and how to fix it. It is also data, for tests:
 
 # %%
 race = report.races[0]
@@ -94,7 +94,7 @@ plt.show()
 # small test, nor make training fail: rewards are just a little wrong. This is why the check looks at accesses and not
 # at results.
 #
-# The cure is an atomic addition, which no other thread can interrupt:
+# The fix is an atomic addition, which no other thread can interrupt:
 
 
 # %%
@@ -179,7 +179,7 @@ check(Forest())
 #   and the lines are partly those of the library, which copies the rewards;
 # - `nan`: 0 divided by 0, as long as there are no nuts.
 #
-# ## Mending, one at a time
+# ## Fixing them, one at a time
 #
 # **The races.** The addition becomes atomic, and a barrier after it separates the additions from the readings:
 # `cuda.syncthreads()` waits until all squirrels of this replica have stored their nut.
@@ -192,7 +192,7 @@ PER_NUT = np.float32(0.1)
 
 
 @wd.kernel
-def mended_step(place, nuts, actions, rewards, num_trees):
+def fixed_step(place, nuts, actions, rewards, num_trees):
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     place[env, agent] = (place[env, agent] + actions[env, agent] - 1) % num_trees
     tree = place[env, agent]
@@ -204,7 +204,7 @@ def mended_step(place, nuts, actions, rewards, num_trees):
 class BetterForest(Forest):
     """Forest without races."""
 
-    step = mended_step
+    step = fixed_step
 
 
 check(BetterForest())
@@ -298,7 +298,7 @@ wd.debug(observe_stopping)[2, 3](place, nuts, 8)
 sys.breakpointhook = former
 
 # %% [markdown]
-# A squirrel far from all nuts sees none: at the start of each episode that is every squirrel. The cure is a value for
+# A squirrel far from all nuts sees none: at the start of each episode that is every squirrel. The fix is a value for
 # this case.
 
 # %%
@@ -306,7 +306,7 @@ ZERO, ONE = np.float32(0), np.float32(1)
 
 
 @wd.kernel
-def mended_observe(place, nuts, observations, num_trees):
+def fixed_observe(place, nuts, observations, num_trees):
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     tree = place[env, agent]
     left, here = nuts[env, (tree - 1) % num_trees], nuts[env, tree]
@@ -316,13 +316,13 @@ def mended_observe(place, nuts, observations, num_trees):
     observations[env, agent, 1] = np.float32(right) / total
 
 
-class MendedForest(RingForest):
+class FixedForest(RingForest):
     """Forest without mistakes."""
 
-    observe = mended_observe
+    observe = fixed_observe
 
 
-check(MendedForest())
+check(FixedForest())
 
 # %% [markdown]
 # ## On the command line
@@ -355,7 +355,7 @@ print(done.stdout, done.stderr, f"exit code {done.returncode}")
 #
 # - The CPU backend runs threads one after the other between barriers, so results cannot show a race. `wd.check_launch`
 #   and `wd.testing.check_environment` look at the accesses instead.
-# - A race is mended by an atomic operation, by a barrier between writing and reading, or by letting one thread write.
+# - A race is fixed by an atomic operation, by a barrier between writing and reading, or by letting one thread write.
 # - Indices are checked against the shape, float64 is found by type inference, NaN by its first write (`nan=True`).
 # - Fix what the report lists first; `order` and findings in lines of the library are often consequences.
 # - `wd.debug` runs a kernel as Python, with prints, breakpoints, and exceptions that name the thread.

@@ -89,8 +89,8 @@ plt.show()
 #
 # ## Results do not depend on the number of replicas
 #
-# Random numbers depend on the seed and on the index of a replica, not on the other replicas. So replica 7 lives the
-# same life among 10 as among 1000:
+# Random numbers depend on the seed and on the index of a replica, not on the other replicas. So replica 7 takes the
+# same steps among 10 replicas as among 1000:
 
 # %%
 few, many = replicas(10), replicas(1000)
@@ -248,7 +248,7 @@ plt.show()
 # ## What was learned
 #
 # - A step takes `a + b x replicas`; use a few times `a / b` replicas, and not many more.
-# - A replica's life depends on the seed and its index only: not on other replicas, processes or cores.
+# - The trajectory of a replica depends on the seed and its index only, not on other replicas, processes or cores.
 # - Memory grows with replicas x rollout length; `memory_report` counts it. `warpdrive autoscale` searches for you.
 # - Look at `perf/rollout_seconds` and `perf/update_seconds` before you make either faster.
 # - N processes compute what one does. They pay with several GPUs and machines, and with long updates.

@@ -2,7 +2,7 @@
 # # Training with PyTorch Lightning
 #
 # Your group trains everything with PyTorch Lightning: its loggers, callbacks, checkpoints and strategies for several
-# devices are in place. Can WarpDrive's environments and algorithms live in that world, without giving up anything?
+# devices are in place. Can WarpDrive's environments and algorithms be trained there, with the same results?
 #
 # This notebook trains CartPole with `lightning.Trainer`, writes a callback that stops the run when the task is solved,
 # reads the logger's metrics, resumes from a checkpoint of Lightning, and shows that the result is bit for bit that of
