@@ -65,6 +65,7 @@ TARGETS = [
     Target("cartpole", 475, "CartPole-v1"),
     Target("cartpole_reinforce", 475, "CartPole-v1"),
     Target("cartpole_vtrace", 475, "CartPole-v1"),
+    Target("cartpole_pqn", 475, "CartPole-v1"),
     Target("cartpole_recurrent", 475, tag="agent"),
     Target("acrobot", -100, "Acrobot-v1"),
     Target("mountain_car", -110, "MountainCar-v0"),
@@ -74,6 +75,7 @@ TARGETS = [
     Target("pendulum_td3", -200, "Pendulum-v1"),
     Target("pendulum_ddpg", -200, "Pendulum-v1"),
     Target("tag_gridworld", 7, tag="tagger", random=("runner",)),
+    Target("tag_gridworld_a2c", 7, tag="tagger", random=("runner",)),
     Target("tag_continuous_small", 20, tag="tagger", random=("runner",)),
     Target("simple_spread", -15, tag="agent"),
     Target("simple_spread_mappo", -15, tag="agent"),
@@ -212,7 +214,7 @@ def with_results(page: Path, former: str) -> str:
 
     def results(found: re.Match[str]) -> str:
         names = found[1].split()
-        rows = [*HEAD, *(lines[name] for name in names), ""] if names else []
+        rows = [*HEAD, *(lines[name] for name in names if name in lines), ""] if names else []
         drawn = [name for name in names or lines if (CURVES / f"{name}.svg").exists()]
         curves = [f"![Learning curve of {name}]({folder}/{name}.svg)" for name in drawn]
         return "\n".join([f"<!-- results:{found[1]}-->", *rows, *curves, "<!-- end of results -->"])
