@@ -11,9 +11,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
@@ -133,9 +134,30 @@ def path(key: str, name: str) -> Path:
     return _folder(key) / name
 
 
+_PREFIX = "warpdrive_generated_"
+
+
 def module_name(key: str, name: str) -> str:
     """Return the name under which a stored module is imported."""
-    return f"warpdrive_generated_{key}_{name}"
+    return f"{_PREFIX}{key}_{name}"
+
+
+class StoredModules:
+    """Finder of the stored modules.
+
+    Device functions that several kernels of a process have are lowered once. Machine code refers to the module of each
+    of its functions, which may thus be that of another kernel; unpickling imports it by its name.
+    """
+
+    @classmethod
+    def find_spec(
+        cls, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
+        """Return the specification of a stored module, or None for other modules."""
+        key, _, name = fullname.removeprefix(_PREFIX).partition("_")
+        if not fullname.startswith(_PREFIX) or not is_stored(key):
+            return None
+        return importlib.util.spec_from_file_location(fullname, _folder(key) / f"{name}.py")
 
 
 def import_file(name: str, path: Path) -> ModuleType:
@@ -178,9 +200,11 @@ def _cached_beside_modules() -> Iterator[None]:
     with ONE_AT_A_TIME:
         caching.Cache.save_overload, caching.Cache.load_overload = save, load
         numba.config.CACHE_DIR = ""
+        sys.meta_path.append(StoredModules)
         try:
             yield
         finally:
+            sys.meta_path.remove(StoredModules)
             caching.Cache.save_overload, caching.Cache.load_overload = save_overload, load_overload
             numba.config.CACHE_DIR = folder
 

@@ -92,6 +92,29 @@ def test_a_second_process_compiles_nothing_and_a_changed_kernel_is_compiled_anew
         assert len(kernel_folders(cache)) == 2 + number
 
 
+TWO_KERNELS = (
+    KERNELS
+    + """
+
+@wd.kernel
+def shifted(out):
+    i = cuda.threadIdx.x
+    x = faster(i)
+    cuda.syncthreads()
+    out[i] = x + 5
+"""
+)
+BOTH = "\nimport numpy as np\nshifted[1, 4](np.zeros(4))\n"
+
+
+def test_kernels_that_shared_a_function_are_found_one_without_the_other(start, tmp_path):
+    """The function was lowered once, for the kernel that is not loaded here."""
+    assert result_of(start(TWO_KERNELS + BOTH)) == "1 3 5 7"
+    stored = files_in(tmp_path / "cache")
+    assert result_of(start(TWO_KERNELS)) == "1 3 5 7"
+    assert files_in(tmp_path / "cache") == stored
+
+
 def test_two_processes_at_once(start):
     both = [start(), start()]
     assert [result_of(process) for process in both] == ["1 3 5 7"] * 2
