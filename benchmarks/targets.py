@@ -203,7 +203,7 @@ def write(rows: Sequence[str]) -> None:
 def with_results(page: Path, former: str) -> str:
     """Return the text of a page with the present results of the configurations named by ``<!-- results: a b -->``.
 
-    Without names: the learning curves of all, without the table.
+    A page has their rows, without the times, and learning curves. Without names: the learning curves of all.
 
     Args:
         page: a file of the documentation.
@@ -214,7 +214,9 @@ def with_results(page: Path, former: str) -> str:
 
     def results(found: re.Match[str]) -> str:
         names = found[1].split()
-        rows = [*HEAD, *(lines[name] for name in names if name in lines), ""] if names else []
+        rows = [*HEAD, *(lines[name] for name in names if name in lines)] if names else []
+        rows = ["|".join([*text.split("|")[:-3], ""]) for text in rows]  # without the times
+        rows += [""] * bool(rows)
         drawn = [name for name in names or lines if (CURVES / f"{name}.svg").exists()]
         curves = [f"![Learning curve of {name}]({folder}/{name}.svg)" for name in drawn]
         return "\n".join([f"<!-- results:{found[1]}-->", *rows, *curves, "<!-- end of results -->"])
