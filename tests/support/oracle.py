@@ -87,14 +87,17 @@ class _OnGpu:
         self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
 
 
-def launch_gpu_code(function: Any, blocks: Any, threads: Any, arguments: Sequence[Any]) -> None:
-    """Run the GPU code of the Numba CUDA backend on the host."""
+def launch_gpu_code(
+    function: Any, blocks: Any, threads: Any, arguments: Sequence[Any], compile_ptx: bool = False
+) -> str:
+    """Run the GPU code of the Numba CUDA backend on the host; return its PTX if it is compiled, too."""
     resolved, taken, given = _of_gpu(function, arguments)
-    with llvm_modules() as modules:
-        _gpu_code(resolved, taken)
+    with llvm_modules(compile_ptx) as modules:
+        ptx = str(_gpu_code(resolved, taken).ptx)
     words = read_all(taken, given)
     assert words is not None
     HostCode(modules).run(blocks, threads, [part for word in words for part in words_of(word)])
+    return ptx
 
 
 def ptx_of(function: Any, arguments: Sequence[Any]) -> str:
