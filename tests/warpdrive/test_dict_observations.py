@@ -81,7 +81,7 @@ def expected(env: Lookouts, place: Any, time: int) -> dict[str, Any]:
 
 
 def test_a_step_gives_observations_by_key(backend: str) -> None:
-    env = EnvWrapper(Lookouts(), 6, backend, seed=1, reset_pool_size=6)
+    env = EnvWrapper(Lookouts(), 6, backend, seed=1, reset_pool_size=5)
     seen = env.reset()
     assert set(seen) == {"clock", "heading", "map"}
     place = env.ctx["place"].cpu().numpy().copy()
@@ -102,7 +102,7 @@ def test_a_step_gives_observations_by_key(backend: str) -> None:
 
 
 def test_a_rollout_records_every_key(backend: str) -> None:
-    env = EnvWrapper(Lookouts(), 4, backend, seed=2, reset_pool_size=3)
+    env = EnvWrapper(Lookouts(), 6, backend, seed=2, reset_pool_size=5)
     rollout = env.allocate_rollout(7)
     places = [env.ctx["place"].cpu().numpy().copy()]
     for _ in range(7):
@@ -111,7 +111,7 @@ def test_a_rollout_records_every_key(backend: str) -> None:
         env.step_rollout(rollout)
         places.append(env.ctx["place"].cpu().numpy().copy())
     for t, place in enumerate(places):
-        for replica in range(4):
+        for replica in range(6):
             wanted = expected(env.env, place[replica], t % 5)  # type: ignore[arg-type]
             for key, value in wanted.items():
                 np.testing.assert_array_equal(rollout.observations[key][t, replica].cpu().numpy(), value)
@@ -119,7 +119,7 @@ def test_a_rollout_records_every_key(backend: str) -> None:
                     rollout.of("observations", "outer")[key][t, replica].cpu().numpy(), value[[0, 2]]
                 )
     assert rollout.num_final == 2 and (rollout.final_slot[4] == 0).all()
-    np.testing.assert_array_equal(rollout.of("final_observations", "inner")["clock"][0].cpu().numpy(), [[[5.0]]] * 4)
+    np.testing.assert_array_equal(rollout.of("final_observations", "inner")["clock"][0].cpu().numpy(), [[[5.0]]] * 6)
     assert rollout.of("observations", "inner")["map"].data_ptr() == rollout.observations["map"][:, :, 1:].data_ptr()
     last = rollout.observations["map"][7].clone()
     rollout.begin()

@@ -25,8 +25,8 @@ def run(env: EnvWrapper, num_steps: int) -> wd.Rollout:
 
 
 def test_a_rollout_holds_what_steps_with_its_actions_return(walkers: Callable[..., Any], backend: str) -> None:
-    sampled = EnvWrapper(walkers(), 9, backend, seed=8, reset_pool_size=6)
-    stepped = EnvWrapper(walkers(), 9, backend, seed=8, reset_pool_size=6)
+    sampled = EnvWrapper(walkers(), 10, backend, seed=8, reset_pool_size=9)
+    stepped = EnvWrapper(walkers(), 10, backend, seed=8, reset_pool_size=9)
     rollout = run(sampled, 12)
     assert rollout.active is not None and rollout.action_mask is None
     assert torch.equal(rollout.observations[0], stepped.ctx["observations"])
@@ -51,7 +51,7 @@ def test_a_rollout_holds_the_global_state_where_it_is_asked_for(walkers: Callabl
     """Also at the end of truncated episodes, before the reset: there the observations tell it, too."""
     environment = walkers()
     environment.global_state = ("timestep", "position", "observations")
-    env = EnvWrapper(environment, 9, backend, seed=8, reset_pool_size=6)
+    env = EnvWrapper(environment, 10, backend, seed=8, reset_pool_size=9)
     assert not env.allocate_rollout(1).global_state
     rollout = env.allocate_rollout(12, global_state=True)
     for t in range(13):
@@ -71,7 +71,7 @@ def test_a_rollout_holds_the_global_state_where_it_is_asked_for(walkers: Callabl
 
 
 def test_a_rollout_begins_where_the_one_before_ended(walkers: Callable[..., Any], backend: str) -> None:
-    env = EnvWrapper(walkers(), 4, backend)
+    env = EnvWrapper(walkers(), 10, backend)
     rollout = run(env, 6)
     last = rollout.observations[6].clone()
     rollout.begin()
@@ -82,7 +82,7 @@ def test_a_rollout_begins_where_the_one_before_ended(walkers: Callable[..., Any]
 
 
 def test_a_full_rollout_takes_no_more_steps(walkers: Callable[..., Any], backend: str) -> None:
-    env, other = EnvWrapper(walkers(), 4, backend), EnvWrapper(walkers(), 4, backend)
+    env, other = EnvWrapper(walkers(), 10, backend), EnvWrapper(walkers(), 10, backend)
     rollout = run(env, 3)
     with pytest.raises(DefinitionError, match="full after 3 steps"):
         env.step_rollout(rollout)
@@ -125,14 +125,14 @@ def test_a_time_set_from_outside_does_no_harm(walkers: Callable[..., Any], backe
 
 
 def test_tags_see_their_own_agents_in_the_order_of_their_ids(walkers: Callable[..., Any], backend: str) -> None:
-    rollout = run(EnvWrapper(walkers(), 3, backend), 4)
+    rollout = run(EnvWrapper(walkers(), 10, backend), 4)
     assert torch.equal(rollout.of("actions", "odd"), rollout.actions[:, :, [0, 2]])
     assert torch.equal(rollout.of("observations", "even"), rollout.observations[:, :, [1]])
     assert rollout.of("rewards", "even").data_ptr() == rollout.rewards[:, :, 1:].data_ptr()  # a view
 
 
 def test_what_agents_see_now_is_what_the_next_step_records(walkers: Callable[..., Any], backend: str) -> None:
-    env = EnvWrapper(walkers(), 3, backend)
+    env = EnvWrapper(walkers(), 10, backend)
     rollout = env.allocate_rollout(4)
     for t in range(4):
         for tag in ("odd", "even"):
@@ -175,7 +175,7 @@ def test_sampled_actions_do_not_repeat_from_step_to_step(walkers: Callable[..., 
 
 
 def test_greedy_takes_the_first_of_the_most_probable(walkers: Callable[..., Any], backend: str) -> None:
-    env = EnvWrapper(walkers(), 6, backend)
+    env = EnvWrapper(walkers(), 10, backend)
     env.greedy = True
     env.logits("odd").copy_(torch.tensor([1.0, 5.0, 2.0]))
     env.logits("even").copy_(torch.tensor([3.0, 3.0, 1.0]))

@@ -41,9 +41,9 @@ def test_a_state_saved_on_one_backend_goes_on_on_another(
 ) -> None:
     rng = np.random.default_rng(3)
     actions = [random_actions(rng, 6) for _ in range(20)]
-    first = after(EnvWrapper(walkers(), 6, saved_on, seed=2, reset_pool_size=4), actions[:8])
+    first = after(EnvWrapper(walkers(), 6, saved_on, seed=2, reset_pool_size=9), actions[:8])
     state = first.ctx.save_state().cpu()
-    second = EnvWrapper(walkers(), 6, backend, seed=2, reset_pool_size=4)
+    second = EnvWrapper(walkers(), 6, backend, seed=2, reset_pool_size=9)
     second.ctx.load_state(state)
     after(first, actions[8:])
     after(second, actions[8:])
@@ -76,7 +76,7 @@ def test_half_of_the_replicas_start_from_states_reached_earlier(
 
 
 def test_states_may_be_given_in_any_layout(walkers: Callable[..., Any], random_actions: Any, backend: str) -> None:
-    env = after(EnvWrapper(walkers(), 8, backend, reset_pool_size=8), [random_actions(np.random.default_rng(0), 8)] * 3)
+    env = after(EnvWrapper(walkers(), 8, backend, reset_pool_size=9), [random_actions(np.random.default_rng(0), 8)] * 3)
     state = env.ctx.save_state()
     places = env.ctx["position"].cpu().numpy().copy()
     env.ctx.load_state(state[::2], envs=[6, 0, 3, 1])  # rows that do not lie side by side
@@ -92,7 +92,7 @@ def test_what_belongs_to_a_replica_may_stay(walkers: Callable[..., Any], backend
 
     20 replicas x 3 agents draw the same actions in 4 steps with probability 3 ** -228.
     """
-    env = EnvWrapper(walkers(ring_length=100, episode_length=100), 20, backend, seed=1, reset_pool_size=20)
+    env = EnvWrapper(walkers(ring_length=100, episode_length=100), 20, backend, seed=1, reset_pool_size=9)
     sampled(env, 2)
     state = env.ctx.save_state([7])
     env.ctx.load_state(state, keep=env.own_arrays)

@@ -135,8 +135,8 @@ def test_another_episode_comes_after_a_reset(walkers: Callable[..., Any]) -> Non
 
 
 def test_actions_may_be_given_and_the_middle_of_an_episode_recorded(walkers: Callable[..., Any], backend: str) -> None:
-    env = EnvWrapper(walkers(episode_length=30), 2, backend, seed=3)
-    forward = np.full((2, 3), 2, np.int32)  # all go round, so that nobody meets
+    env = EnvWrapper(walkers(episode_length=30), 4, backend, seed=3)
+    forward = np.full((4, 3), 2, np.int32)  # all go round, so that nobody meets
     env.step(forward)
     recording = env.record([1], act=lambda _: forward, reset=False, max_steps=4)
     assert recording.states["timestep"][:, 0].tolist() == [1, 2, 3, 4, 5]
