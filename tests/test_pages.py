@@ -17,8 +17,10 @@ from pages import blocks_of, is_shown, outputs_of
 from paths import ROOT
 
 import warpdrive as wd
+from warpdrive import registry as environments
 from warpdrive.training.config.load import load_config
 from warpdrive.training.config.run_config import SavingConfig, TrainerConfig
+from warpdrive.training.models import registry as models
 
 FOLDERS = (".", "docs/**", "benchmarks/**", "tools/**", "examples/**")
 EVERYWHERE = {path for folder in FOLDERS for path in ROOT.glob(f"{folder}/*.md")}
@@ -33,6 +35,8 @@ def test_the_code_of_a_page_prints_what_is_shown(page: Path, tmp_path: Path, mon
     text = page.read_text()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    for registry in (environments, models):  # what a page registers is forgotten
+        monkeypatch.setattr(registry, "_registered", {**registry._registered})
     try:
         for block, printed in outputs_of(text, tmp_path):
             assert is_shown(printed, block.shown), f"{page.name}:{block.line}: it prints\n{printed}"
