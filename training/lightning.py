@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from warpdrive.training.algorithms.custom import CustomConfig
 from warpdrive.training.checkpoint.checkpoint import Checkpoint
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.distributed.bootstrap import stay_alone
+from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer import Trainer
 
 try:
@@ -69,6 +71,7 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         self.automatic_optimization = False  # an update takes many gradient steps
         self.models = nn.ModuleDict()
         self._engine: Trainer | None = None
+        self._threads = ExitStack()
 
     @property
     def engine(self) -> Trainer:
@@ -89,6 +92,14 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         for tag, policy in self._engine.policies.items():
             policy.algorithm.optimizer_step = self._descend
             self.models[tag.replace(".", "_")] = policy.model
+
+    def on_fit_start(self) -> None:
+        """Set the number of PyTorch's CPU threads, ``trainer.torch_threads``, until the end of the fit."""
+        self._threads.enter_context(torch_threads(self.config.trainer.torch_threads))
+
+    def on_fit_end(self) -> None:
+        """Restore the number of PyTorch's CPU threads."""
+        self._threads.close()
 
     def configure_optimizers(self) -> list[torch.optim.Optimizer]:
         """Return the optimizers of the algorithms."""

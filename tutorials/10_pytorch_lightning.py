@@ -27,14 +27,10 @@ from lightning.pytorch.loggers import CSVLogger
 import warpdrive as wd
 from warpdrive.training.lightning import RolloutData, WarpDriveModule
 
-torch.set_num_threads(1)
 logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
 warnings.filterwarnings("ignore", module="lightning")
 
 # %% [markdown]
-# Lightning does not change the number of PyTorch's threads, as `trainer.torch_threads` does in a run of WarpDrive. For
-# models this small one thread is best.
-#
 # ## Two objects
 #
 # `WarpDriveModule` is a `LightningModule`: it holds the policies and takes a run configuration, with the same keys as

@@ -53,12 +53,14 @@ def one_thread():
 
 
 class Losses(lightning.Callback):
-    """Keeps what was logged after each update."""
+    """Keeps what was logged after each update, and the number of threads."""
 
     def __init__(self) -> None:
         self.logged: list[dict[str, float]] = []
+        self.threads: set[int] = set()
 
     def on_train_batch_end(self, trainer, *_):
+        self.threads.add(torch.get_num_threads())
         self.logged.append({name: value.item() for name, value in trainer.callback_metrics.items()})
 
 
@@ -128,8 +130,11 @@ def test_a_checkpoint_of_lightnings_goes_on_as_if_nothing_had_happened(tmp_path)
 
 
 def test_bfloat16_is_lightnings_business():
-    module = WarpDriveModule("tag_gridworld", [*TINY, "trainer.total_steps=200"])
-    fit(module, precision="bf16-mixed")
+    module, seen = WarpDriveModule("tag_gridworld", [*TINY, "trainer.total_steps=200"]), Losses()
+    torch.set_num_threads(2)
+    fit(module, precision="bf16-mixed", callbacks=[seen])
+    assert seen.threads == {1} and torch.get_num_threads() == 2, "trainer.torch_threads, and what was before"
+    torch.set_num_threads(1)
     expected = own_training("tag_gridworld", (*TINY, "trainer.total_steps=200"))[0]
     there, wanted = weights(module.engine), weights(expected)
     differences = [(there[name] - wanted[name]).abs().max() for name in wanted]
