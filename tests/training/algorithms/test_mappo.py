@@ -144,9 +144,9 @@ def test_the_critic_sees_the_environments_global_state(sections: Sections, train
     ("game", "model"),
     [
         ("Leave", {"hidden": [5]}),
-        ("Leave", {"type": "mingru", "hidden": [5], "units": 4}),
+        ("Leave", {"type": "mingru", "hidden": [], "units": 4}),
         ("Revealed", {"type": "lstm", "hidden": [5], "units": 4}),
-        ("Arrive", {"type": "gru", "hidden": [], "units": 3, "normalize_observations": True}),
+        ("Arrive", {"type": "gru", "hidden": [5], "units": 4, "normalize_observations": True}),
     ],
 )
 def test_values_of_a_recurrent_critic_against_a_plain_loop(
@@ -196,9 +196,9 @@ def test_values_of_a_recurrent_critic_against_a_plain_loop(
     ("model", "settings"),
     [
         ({"hidden": [5], "normalize_observations": True}, {}),
-        ({"type": "gru", "units": 4}, {}),
+        ({"type": "gru", "hidden": [5], "units": 4}, {}),
         ({"hidden": [5]}, {"recurrent_critic": True, "critic_lr": 0.02}),
-        ({"type": "lstm", "units": 4}, {"recurrent_critic": True}),
+        ({"type": "lstm", "hidden": [5], "units": 4}, {"recurrent_critic": True}),
     ],
 )
 def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
