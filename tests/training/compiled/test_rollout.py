@@ -63,7 +63,7 @@ SCALED = {"hidden": [9], "scale_observations": True, "normalize_observations": T
 CASES = {
     "discrete": ("cartpole", ["policy.agent.model.trunk=shared"]),
     "gaussian": ("pendulum", ["policy.agent.model.normalize_observations=true"]),
-    "greedy": ("mountain_car", [f"policy.agent={EXPLORING}"]),
+    "greedy": ("cartpole", [f"policy.agent={EXPLORING}"]),
     "of two tags": ("tag_gridworld", []),
     "with memory": ("cartpole_recurrent", ["policy.agent.model.units=20"]),
     "with two memories": ("pendulum", ["policy.agent.model={type: gru, hidden: [], units: 9, trunk: separate}"]),
@@ -89,14 +89,15 @@ def two_rollouts(case: str, is_native: bool) -> list[torch.Tensor]:
     loop = trainer.learner._loop
     if not is_native:
         loop.native = None
-    for _ in range(2):
+    for rollouts in range(2):
+        if rollouts:
+            trainer.update()
         trainer.collect()
         assert loop._steps.__module__.endswith("compiled.rollout") == is_native
         recorded = [value for name, value in vars(trainer.rollout).items() if name != "agents"]
         for value in recorded:
             found += [part.clone() for part in tensors(value)] if isinstance(value, torch.Tensor | dict) else []
         found.append(trainer.env.ctx.save_state())
-        trainer.update()
     return found
 
 
