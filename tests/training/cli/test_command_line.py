@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from paths import SUPPORT
 from PIL import Image
 from rich.table import Table
 
@@ -22,6 +23,7 @@ import warpdrive
 from warpdrive.training.cli.parser import main
 from warpdrive.training.cli.printing import make_console
 
+GAMES = SUPPORT / "games.py"
 TINY = (
     "trainer.num_envs=20",
     "trainer.train_batch_size=500",
@@ -344,6 +346,15 @@ class Game(wd.Environment):
         return {"position": np.zeros(2, np.int32), "observations": np.zeros((2, 1), np.float32)}
 '''
 
+ECHO_CONFIG = f"""\
+env: {{name: "{GAMES}:Echo"}}
+trainer: {{num_envs: 20, train_batch_size: 200, total_steps: 200, reset_pool_size: 50}}
+policy:
+  even: {{algorithm: random}}
+  odd: {{algorithm: ppo, minibatches: 2, model: {{hidden: [16]}}}}
+saving: {{tensorboard: false}}
+"""
+
 GAME_CONFIG = """\
 env: {name: "game.py:Game"}
 trainer: {num_envs: 2, train_batch_size: 6, total_steps: 12}
@@ -448,14 +459,13 @@ def test_ctrl_c_before_the_first_checkpoint_names_none(tmp_path, monkeypatch, ca
 
 
 def test_what_cannot_be_drawn_is_not_offered_to_be_drawn(tmp_path, monkeypatch, capsys):
-    (tmp_path / "game.py").write_text(GAME_WITH_A_MISTAKE.replace("positon", "position"))
-    (tmp_path / "game.yaml").write_text(GAME_CONFIG + "saving: {tensorboard: false}\n")
+    (tmp_path / "echo.yaml").write_text(ECHO_CONFIG)
     monkeypatch.chdir(tmp_path)
-    assert main(["train", "game.yaml", "policy.all.minibatches=1", "trainer.evaluation.num_episodes=2"]) == 0
+    assert main(["train", "echo.yaml", "trainer.evaluation.num_episodes=2"]) == 0
     printed = capsys.readouterr().out
-    assert "no replay.gif: the environment 'game' has no draw kernel" in printed
+    assert "no replay.gif: the environment 'echo' has no draw kernel" in printed
     _, _, offered = printed.partition("next:\n")
-    assert "warpdrive evaluate runs/Game/" in offered
+    assert "warpdrive evaluate runs/Echo/" in offered
     assert "replay" not in offered and "tensorboard" not in offered
 
 
