@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-from oracle import FAULTS, KINDS, REFUSED_BY_CUDA, Outcome, examine, shrunk
+from oracle import CPU, FAULTS, GPU, KINDS, REFUSED_BY_CUDA, Outcome, examine, shrunk
 
 from warpdrive.backends.shared.cache import CACHE_VARIABLE
 
@@ -34,7 +34,7 @@ SHOWN = 5
 
 def outcomes(seeds: Iterable[int], folder: Path, processes: int, gpu_code: bool) -> Iterable[Outcome]:
     """Yield the outcome of the kernel of each seed, as it completes."""
-    work = partial(examine, folder=folder, gpu_code=gpu_code)
+    work = partial(examine, folder=folder, targets=(GPU if gpu_code else CPU,))
     if processes == 1:
         yield from map(work, seeds)
         return
@@ -54,7 +54,7 @@ def progress(counts: Counter[str], kernels: int, started: float) -> None:
 def show(outcome: Outcome, folder: Path, shrink: bool, gpu_code: bool) -> None:
     """Print a fault with its kernel."""
     if shrink:
-        outcome = shrunk(outcome, folder, gpu_code)
+        outcome = shrunk(outcome, folder, (GPU if gpu_code else CPU,))
     print(f"\nseed {outcome.seed}: {outcome.kind}\n{outcome.detail}\n{outcome.text}", flush=True)
 
 

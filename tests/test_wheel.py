@@ -55,9 +55,9 @@ def wheel(tmp_path_factory) -> Path:
 def installed(wheel, tmp_path_factory) -> Path:
     """An environment that holds the wheel and borrows the large dependencies; returns its folder of commands."""
     folder = tmp_path_factory.mktemp("elsewhere") / "venv"
-    run(sys.executable, "-m", "venv", folder)
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
     commands = folder / ("Scripts" if os.name == "nt" else "bin")
-    run(commands / "python", "-m", "pip", "install", "--no-deps", "--no-index", wheel)
+    run(sys.executable, "-m", "pip", "--python", commands / "python", "install", "--no-deps", "--no-index", wheel)
     # A path in a .pth file is searched for modules, but the .pth files there (of an editable warpdrive) are not read.
     (site_packages,) = folder.rglob("site-packages")
     borrowed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}

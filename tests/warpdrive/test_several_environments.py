@@ -11,16 +11,17 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from environment_parameters import CONFIGURATIONS
 from numba import cuda
 
 import warpdrive as wd
 
 STEPS = 20
 CASES: list[tuple[str, dict[str, Any], int]] = [
-    ("tag_gridworld", {"num_taggers": 2, "grid_length": 4, "episode_length": 9}, 30),
+    ("tag_gridworld", CONFIGURATIONS["tag_gridworld"][0], 30),
     ("tag_gridworld", {"num_taggers": 6, "grid_length": 9, "episode_length": 7}, 11),
-    ("tag_continuous", {"num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "tagging_distance": 0.1}, 17),
-    ("cartpole", {"episode_length": 13}, 300),
+    ("tag_continuous", CONFIGURATIONS["tag_continuous"][0], 17),
+    ("cartpole", CONFIGURATIONS["cartpole"][0], 300),
 ]
 
 

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 THREADS = 6
-SEEDS = range(24)
+SEEDS = (1, 2, 3, 5, 6, 9, 10, 11, 12, 13, 14, 16, 17, 20)
+"""Of the first 24 seeds those whose kernels together have every construct that occurs, in each in which it occurs."""
 
 NESTING = ("if", "uniform if", "loop", "while", "items", "until")
 HEADER = """
@@ -214,5 +215,5 @@ def test_a_random_kernel_does_what_its_python_does(check, tmp_path, seed):
     own, other = np.random.default_rng(seed).integers(0, 40, (2, THREADS))
     for u0 in (0, 1, 3):
         check(module.kernel, 1, THREADS, own, other, np.zeros((THREADS, 40), np.int64), u0)
-    if seed % 3 == 0:  # blocks of one thread are compiled in another way
+    if SEEDS.index(seed) % 2:  # blocks of one thread are compiled in another way
         check(module.kernel, 1, 1, own, other, np.zeros((1, 40), np.int64), 2)
