@@ -318,7 +318,7 @@ def test_a_training_is_watched_from_the_command_line(tmp_path: Path, monkeypatch
     viewer = Viewer(port, lambda state: state.get("curves", {}).get("rows"))
     interrupt = threading.Thread(target=lambda: (viewer.join(), os.kill(os.getpid(), signal.SIGINT)))
     interrupt.start()
-    sizes = ["trainer.num_envs=8", "trainer.train_batch_size=64", "trainer.total_steps=1e9", "saving.tensorboard=false"]
+    sizes = ["trainer.num_envs=8", "trainer.train_batch_size=80", "trainer.total_steps=1e9", "saving.tensorboard=false"]
     assert main(["train", "cartpole", "--watch", "--watch-port", str(port), *sizes]) == 130
     interrupt.join()
     assert (viewer.state["state"], viewer.state["tags"]) == ("running", ["agent"])
