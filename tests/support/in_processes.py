@@ -142,13 +142,14 @@ def check_differences(rank: int, values: dict[str, Any], folder: Path) -> None:
 
 
 def main() -> None:
-    """Check the messages, if there are several processes, and train."""
+    """Check the messages, if there are several processes, and what differs, if there are more than two; train."""
     torch.set_num_threads(1)
     runs, folder, *names = sys.argv[1:]
     runs_by_name = json.loads(Path(runs).read_text())
     process_group = join(60)
     if process_group.world_size > 1:
         check_messages(process_group)
+    if process_group.world_size > 2:  # some of which agree
         check_differences(process_group.rank, next(iter(runs_by_name.values())), Path(folder))
     for name, values in runs_by_name.items():
         if names and name not in names:
