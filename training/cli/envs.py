@@ -42,7 +42,8 @@ def _all_environments() -> Table:
 
 def _print_one(console: Console, name: str, environment: type[Environment]) -> None:
     console.print(f"[bold]{escape(name)}[/bold]  {escape(_first_line(environment))}", markup=True)
-    console.print(f"{environment.__module__}:{environment.__qualname__}", style="dim", highlight=False)
+    if ":" not in name:  # a registered name: say where the class is
+        console.print(f"{environment.__module__}:{environment.__qualname__}", style="dim", highlight=False)
     table = Table("parameter", "default", box=None, header_style="bold", padding=(0, 2, 0, 0))
     for parameter in inspect.signature(environment).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

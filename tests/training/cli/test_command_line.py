@@ -199,7 +199,19 @@ def test_envs_lists_every_registered_environment(capsys):
 
 def test_envs_shows_the_parameters_of_one(capsys):
     assert main(["envs", "tag_gridworld"]) == 0
-    assert re.search(r"^grid_length +10 *$", capsys.readouterr().out, re.MULTILINE)
+    printed = capsys.readouterr().out
+    assert re.search(r"^grid_length +10 *$", printed, re.MULTILINE)
+    assert "warpdrive.envs.tag_gridworld.tag_gridworld:TagGridworld" in printed
+
+
+def test_envs_shows_the_parameters_of_one_in_a_file(capsys, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from warpdrive.envs.cartpole import CartPole\nclass Mine(CartPole):\n    'Mine.'\n"
+    )
+    assert main(["envs", f"{tmp_path}/mine.py:Mine"]) == 0
+    printed = capsys.readouterr().out
+    assert "warpdrive_file" not in printed, "no name of the library's own"
+    assert re.search(r"^gravity +9.8 *$", printed, re.MULTILINE)
 
 
 def test_version(capsys):
