@@ -38,7 +38,7 @@ SMALL = {
 GROUPS = [None, *MarlGroupMapType]
 
 
-def made(env, num_envs=4, **options):
+def made(env, num_envs=7, **options):  # no number of agents, which would need code of its own
     if isinstance(env, type):
         return wd.to_torchrl(env(), num_envs, env_backend="cpu", **options)
     return wd.to_torchrl(env, num_envs, env_backend="cpu", env_config=SMALL.get(env, {}), **options)
@@ -46,7 +46,7 @@ def made(env, num_envs=4, **options):
 
 @pytest.mark.parametrize("name", [*wd.registered_names(), CatAndMice, Leave, Revealed, Spell])
 def test_every_environment_conforms(name):
-    replicas = made(name, 3).replicas
+    replicas = made(name).replicas
     for index, groups in enumerate(GROUPS):
         if (name, groups) == (CatAndMice, MarlGroupMapType.ALL_IN_ONE_GROUP):
             with pytest.raises(DefinitionError, match="'agents' has agents whose spaces cannot be stacked"):
@@ -59,24 +59,24 @@ def test_every_environment_conforms(name):
 
 def test_entries_are_by_tag_and_at_the_root_for_a_single_agent():
     entries = made("simple_tag").rollout(2)
-    assert entries["adversary", "observation"].shape == (4, 2, 3, 16)
-    assert entries["good_agent", "action"].shape == (4, 2, 1)
-    assert entries["next", "adversary", "reward"].shape == (4, 2, 3, 1)
-    assert made("tag_continuous").rollout(2)["next", "runner", "terminated"].shape == (4, 2, 3, 1)
+    assert entries["adversary", "observation"].shape == (7, 2, 3, 16)
+    assert entries["good_agent", "action"].shape == (7, 2, 1)
+    assert entries["next", "adversary", "reward"].shape == (7, 2, 3, 1)
+    assert made("tag_continuous").rollout(2)["next", "runner", "terminated"].shape == (7, 2, 3, 1)
     single = made("cartpole")
     assert single.group_map == {}
-    assert single.rollout(2)["observation"].shape == (4, 2, 4)
-    assert single.action_spec.shape == (4,)
+    assert single.rollout(2)["observation"].shape == (7, 2, 4)
+    assert single.action_spec.shape == (7,)
     assert made(Spell).rollout(2)["outer", "observation"].keys() == {"picture", "number"}
     state = made(Revealed).rollout(3, break_when_any_done=False)["state"]
-    assert state.shape[:2] == (4, 3)
+    assert state.shape[:2] == (7, 3)
     assert state[0, :, 0].tolist() == [0, 1, 2]  # the step counter
 
 
 @pytest.mark.parametrize("name", [Fuse, Leave])
 def test_rollouts_are_those_of_an_env_wrapper(name):
-    env = made(name, 5, seed=3)
-    twin = made(name, 5, seed=3).replicas
+    env = made(name, seed=3)
+    twin = made(name, seed=3).replicas
     with_active = "active" in twin.ctx
     env.set_seed(11)
     twin.reset(11)
@@ -102,7 +102,7 @@ def test_rollouts_are_those_of_an_env_wrapper(name):
                 assert torch.equal(row["next", tag, "terminated"][..., 0], ended[0] | gone)
                 assert torch.equal(row["next", tag, "truncated"][..., 0], ended[1].expand_as(gone))
         twin.reset(where=done[:, 0])
-    partial = {row.sum().item() for row in rollout["next", "done"].unbind(1)} - {0, 5}
+    partial = {row.sum().item() for row in rollout["next", "done"].unbind(1)} - {0, 7}
     assert partial or with_active
 
 
