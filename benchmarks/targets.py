@@ -80,6 +80,7 @@ TARGETS = [
     Target("simple_spread", -15, tag="agent"),
     Target("simple_spread_mappo", -15, tag="agent"),
     Target("simple_tag", 40, tag="adversary", random=("good_agent",)),
+    Target("lbf", 0.45, tag="agent"),
     Target("flock", 260, tag="boid"),
     Target("battle", 5, tag="red"),
     Target("battle_self_play", 5, tag="red", random=("blue",)),
@@ -162,12 +163,12 @@ def measured(target: Target, seed: int | None, with_curve: bool = False) -> Outc
 
 def row(target: Target, random: Outcome, runs: Sequence[Outcome]) -> str:
     """Return a row of the table: results of all seeds, steps of the longest run, duration of the slowest one."""
-    reached = ", ".join(_shown(run.result, run.result >= target.goal) for run in runs)
+    reached = ", ".join(_shown(run.result, target.goal) for run in runs)
     cells = [
         f"`{target.config}`",
         _return_of(target),
         f"{target.goal:g}",
-        f"{random.result:.1f}",
+        _rounded(random.result, target.goal),
         reached,
         f"{max(run.env_steps for run in runs):,}",
         f"{max(run.processor_seconds for run in runs):.0f} s",
@@ -181,8 +182,12 @@ def _return_of(target: Target) -> str:
     return f"`{target.outside}`" if target.outside else f"`{target.tag}`{against}"
 
 
-def _shown(result: float, good: bool) -> str:
-    return f"{result:.1f}" if good else f"{result:.1f} (missed)"
+def _shown(result: float, goal: float) -> str:
+    return _rounded(result, goal) if result >= goal else f"{_rounded(result, goal)} (missed)"
+
+
+def _rounded(result: float, goal: float) -> str:
+    return f"{result:.2f}" if abs(goal) < 1 else f"{result:.1f}"
 
 
 def table(former: str, rows: Sequence[str]) -> str:

@@ -33,9 +33,10 @@ PRESENT = {
 }
 """Packages assumed to be installed, in addition to all whose names begin with ``cuda-`` or ``nvidia-``."""
 LEFT_AT_HOME = ("nbclient", "nbformat", "ipykernel", "jupytext", "build", "imageio-ffmpeg", "pytest-xdist", "mpe2")
-LEFT_AT_HOME += ("onnx", "onnxscript", "onnxruntime", "lightning", "optuna", "torchrl")
+LEFT_AT_HOME += ("lbforaging", "onnx", "onnxscript", "onnxruntime", "lightning", "optuna", "torchrl")
 """Packages of the extra `test` that are not needed there: notebooks are not run, packages not built, films not written;
-one process has the GPU; comparisons with `mpe2`, which depends on pygame, are made elsewhere, as exports are.
+one process has the GPU; comparisons with `mpe2`, which depends on pygame, and with `lbforaging` are made elsewhere, as
+exports are.
 """
 NEEDED_BY_PYCUDA = ("pytools", "platformdirs", "mako", "siphash24")
 MAX_MEGABYTES = 60

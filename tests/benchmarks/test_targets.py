@@ -27,6 +27,8 @@ def test_a_line_says_what_was_missed_and_takes_the_place_of_the_former() -> None
     runs = [Outcome(5.5, 100, 10, 20), Outcome(4.94, 1100, 30, 25), Outcome(6.0, 100, 20, 90)]
     text = row(target, Outcome(-1.22, 0), runs)
     assert text == ("| `battle` | `red`, `blue` at random | 5 | -1.2 | 5.5, 4.9 (missed), 6.0 | 1,100 | 30 s | 90 s |")
+    small = row(Target("lbf", 0.45, tag="agent"), Outcome(0.002, 0), [Outcome(0.498, 100), Outcome(0.444, 100)])
+    assert small.startswith("| `lbf` | `agent` | 0.45 | 0.00 | 0.50, 0.44 (missed) | 100 |")
     other = row(Target("cartpole", 475, "CartPole-v1"), Outcome(21, 0), runs)
     former = table("", [text.replace("5.5,", "1.0,")])
     lines = table(table(former, [other]), [text]).splitlines()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from environment_parameters import CONFIGURATIONS
+from environment_parameters import CONFIGURATIONS, LENGTH
 
 import warpdrive as wd
 from warpdrive.backends.interface import Backend
@@ -73,7 +73,7 @@ def test_python_agrees(name: str) -> None:
 
     Every episode ends within the steps, and another begins.
     """
-    config = {**CONFIGURATIONS[name][0], "episode_length": 7}
+    config = {**CONFIGURATIONS[name][0], LENGTH.get(name, "episode_length"): 7}
     report = Report()
     settings = Setting("cpu", 6), Setting(CheckingBackend(report, nan=True), 2, first_env=3)
     found = compare(maker(name, config), *settings, 0.0, 9, sampled=True, same_states=False)

@@ -88,6 +88,26 @@ CASES = {
             (2, 1): (NOTHING,),
         },
     ),
+    "lbf": (
+        {"players": 3, "field_size": (4, 6)},
+        {
+            "loc_y": [0, 1, 3],
+            "loc_x": [1, 2, 5],
+            "level": [1, 2, 2],
+            "food_y": [1, 2],
+            "food_x": [1, 3],
+            "food_level": [3, 0],
+            "actions": [5, 4, 5],
+            "rewards": [0.5, 0, 0],
+        },
+        {  # row 0 is at the top
+            (0, 0): (CIRCLE, 1, 3, 0.72, 0.72, 0, BLUE),
+            (0, 1): (CIRCLE, 1, 3, 0.92, 0.92, 0, GREEN),
+            (1, 0): (CIRCLE, 2, 2, 0.72, 0.72, 0, BLUE),
+            (1, 1): (NOTHING,),
+            (2, 1): (CIRCLE, 5, 0, 0.92, 0.92, 0, ORANGE),
+        },
+    ),
     "simple_tag": (
         {},
         {"loc_x": [0, 0.5, 0.5, 0.1], "loc_y": [0, 0.5, -0.5, 0]},

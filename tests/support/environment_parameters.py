@@ -54,9 +54,23 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
     "pendulum": [{**SHORT, "length": 1.5}],
     "flock": [{**SHORT, "num_boids": 9, "world_size": 3.0, "num_neighbours": 3, "max_turn": 2.5}],
     "simple_spread": [{**SHORT, "num_agents": 5, "num_landmarks": 2, "continuous_actions": True}],
+    "lbf": [
+        {
+            "max_episode_steps": 17,
+            "players": 4,
+            "field_size": 5,
+            "sight": 2,
+            "penalty": 0.1,
+            "force_coop": False,
+            "max_player_level": [1, 2, 3, 2],
+        },
+        {"max_episode_steps": 17, "players": 3, "field_size": (6, 4), "sight": 1, "grid_observation": True},
+    ],
     "simple_tag": [{**SHORT, "num_adversaries": 2, "num_good_agents": 2, "num_obstacles": 3}],
 }
 """Configurations by the registered name, with short episodes, so that many end.
 
 Tests that use the same ones share compiled kernels, of which numbers of agents and sizes of observations are constants.
 """
+LENGTH = {"lbf": "max_episode_steps"}
+"""Names of the parameter for the length of an episode, where it is not ``episode_length``."""

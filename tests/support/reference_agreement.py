@@ -194,6 +194,20 @@ def braking(env: Environment, observations: dict[str, Array], rng: np.random.Gen
     return (0.25 * random_actions(env, observations, rng) - observations["observations"][..., 2:]).astype(np.float32)
 
 
+def towards_food(env: Environment, observations: dict[str, Array], rng: np.random.Generator) -> Array:
+    """Return actions for level-based foraging, mostly towards the first food in sight, and to load beside it."""
+    others = random_actions(env, observations, rng)
+    seen = observations["observations"]
+    if seen.ndim > 3:  # layers of cells
+        return np.where(rng.random(others.shape) < 0.4, 5, others).astype(np.int32)
+    own = 3 * env.num_foods  # type: ignore[attr-defined]
+    south, east = seen[..., 0] - seen[..., own], seen[..., 1] - seen[..., own + 1]
+    moves = np.where(np.abs(south) > np.abs(east), np.where(south > 0, 2, 1), np.where(east > 0, 4, 3))
+    forward = np.where(np.abs(south) + np.abs(east) == 1, 5, moves)
+    follows = (seen[..., 2] > 0) & (rng.random(others.shape) < 0.7)
+    return np.where(follows, forward, others).astype(np.int32)
+
+
 BY_ACTIONS = {", discrete": {}, ", continuous": {"continuous_actions": True}}
 
 IN_NUMPY = "ours, in plain NumPy"
@@ -221,6 +235,17 @@ CASES: dict[str, Case] = {
         reward_margin=particles_of_mpe2.tag_margin,
         twin=particles_of_mpe2.tag,
         variants=BY_ACTIONS,
+    ),
+    "lbf": Case(
+        "`ForagingEnv`",
+        1e-6,
+        1e-6,
+        towards_food,
+        variants={
+            ", 8x8-2p-2f-coop": {},
+            ", 2s-10x10-3p-3f": {"field_size": 10, "players": 3, "max_num_food": 3, "sight": 2, "force_coop": False},
+            ", 15x15-4p-5f": {"field_size": 15, "players": 4, "max_num_food": 5, "force_coop": False},
+        },
     ),
     "flock": Case(IN_NUMPY, 1e-5, None, random_actions, variants={", 20 boids": {"num_boids": 20, "world_size": 6.0}}),
     "tag_gridworld": Case(IN_NUMPY, 1e-6, 1e-6, random_actions),
