@@ -36,6 +36,7 @@ def original(env: LevelBasedForaging) -> Any:
         penalty=env.penalty,
     )
     created._grid_observation = env.grid_observation
+    assert isinstance(env.observation_space, spaces.Box)
     created.observation_space = spaces.Tuple([env.observation_space] * env.num_agents)
     return created
 

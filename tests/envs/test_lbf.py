@@ -230,7 +230,7 @@ def starts_of_lbforaging(env, number=STARTS):
     "parameters",
     [
         {"players": 3, "field_size": 5, "max_num_food": 2, "force_coop": False},
-        {"players": 2, "field_size": 6, "max_num_food": 4, "min_player_level": [1, 3], "max_player_level": [2, 5]},
+        {"players": 2, "field_size": 7, "max_num_food": 2, "min_player_level": [1, 3], "max_player_level": [2, 5]},
         {
             "players": 2,
             "field_size": (5, 7),

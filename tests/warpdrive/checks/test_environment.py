@@ -96,6 +96,15 @@ class Forgetful(Careless):
         self.action_space = spaces.Box(-1, 1, (1,), np.float32)
 
 
+class Elsewhere(Careless):
+    """Its reference needs a package that is not installed."""
+
+    name = "elsewhere"
+
+    def reference_step(self, state, actions):
+        import package_that_nobody_has  # noqa: F401
+
+
 def line_of(kernel, text):
     lines, first = inspect.getsourcelines(kernel.function)
     return f"{__file__}:{first + next(n for n, line in enumerate(lines) if text in line)}"
@@ -124,6 +133,12 @@ def test_registered_environments_are_clean(name, config):
 @pytest.mark.parametrize("environment", SOUND, ids=lambda environment: environment.name)
 def test_nothing_is_said_against_sound_environments(environment):
     wd.testing.check_environment(environment(), nan=True)
+
+
+def test_a_reference_whose_package_is_not_installed_is_noted_once():
+    report = check_environment_behaviour(Elsewhere(), steps=4, backend="cpu")
+    assert not report.reference
+    assert report.notes.count("its reference was not compared: package_that_nobody_has is not installed") == 1
 
 
 def test_observations_that_only_some_starts_write_are_found():
