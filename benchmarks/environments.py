@@ -3,7 +3,7 @@
     python benchmarks/environments.py            # writes benchmarks/results/environments.md
     python benchmarks/environments.py --quick    # one short run of each, print only
 
-Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2; those that are not installed are reported as missing.
+Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2, lbforaging; those that are not installed are reported as missing.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def workloads(cores: int) -> list[Workload]:
         Workload("pendulum", 16_384, classic("Pendulum-v1")),
         Workload("simple_spread", 1024, particles("simple_spread")),
         Workload("simple_tag", 1024, particles("simple_tag")),
+        Workload("lbf", 1024, {"lbforaging, 1 replica": peers.lbforaging()}),
         *tags,
         Workload("battle", 64, {}),
         Workload("flock", 16, {}),
@@ -172,7 +173,7 @@ def table(results: Sequence[Result]) -> str:
 def versions() -> str:
     """Return the versions of the libraries in the comparison."""
     installed = []
-    for name in ("gymnasium", "envpool", "gymnax", "jax", "jaxmarl", "vmas", "mpe2"):
+    for name in ("gymnasium", "envpool", "gymnax", "jax", "jaxmarl", "vmas", "mpe2", "lbforaging"):
         with contextlib.suppress(PackageNotFoundError):
             installed.append(f"{name} {version(name)}")
     return ", ".join(installed)

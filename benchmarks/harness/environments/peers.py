@@ -149,6 +149,26 @@ def mpe2(name: str) -> Peer:
     return make
 
 
+def lbforaging(**parameters: Any) -> Peer:
+    """Return ``lbforaging`` (NumPy), with one replica; the parameters are those of our environment."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        from warpdrive.envs.lbf import LevelBasedForaging
+        from warpdrive.envs.lbf.reference import original
+
+        env = original(LevelBasedForaging(**parameters))
+        env.reset(seed=0)
+        turns = itertools.cycle([env.action_space.sample() for _ in range(BATCHES)])
+
+        def step() -> None:
+            if env.step(next(turns))[2]:
+                env.reset()
+
+        return lambda: rate(step, 1, seconds)
+
+    return make
+
+
 def jax_cartpole(replicas: int, seconds: float) -> Measure:
     """Return a benchmark of the cartpole of ``cartpole_jax.py``: a scan of steps under ``jit``."""
     steps, carry = scanned(replicas, JAX_STEPS)
