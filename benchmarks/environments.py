@@ -3,7 +3,8 @@
     python benchmarks/environments.py            # writes benchmarks/results/environments.md
     python benchmarks/environments.py --quick    # one short run of each, print only
 
-Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2, lbforaging; those that are not installed are reported as missing.
+Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2, lbforaging; those that are not installed are reported as
+missing.
 """
 
 from __future__ import annotations
