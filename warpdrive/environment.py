@@ -80,6 +80,8 @@ class Environment:
     """Description of the meaning of termination, for printed results: ``"the runner was caught"``."""
     steps_on_host: ClassVar[bool] = False
     """True for environments of other libraries, which :class:`warpdrive.HostEnv` steps."""
+    parity: ClassVar[Mapping[str, Any]] = {}
+    """Settings of ``wd.testing.check_parity``: the arguments of :class:`warpdrive.testing.Parity` by name."""
     global_state: Sequence[str] = ()
     """The names of the arrays that form the global state for a centralized critic; policies do not observe it.
 

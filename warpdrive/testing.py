@@ -7,7 +7,22 @@ from typing import Any
 from warpdrive.checks import complete
 from warpdrive.checks.environment import check_environment_kernels
 from warpdrive.checks.findings import Report
+from warpdrive.checks.parity import Difference, Parity, ParityReport, check_parity
+from warpdrive.checks.references import Draws, GymnasiumReference, PettingZooReference, Reference
 from warpdrive.environment import Environment
+
+__all__ = [
+    "Difference",
+    "Draws",
+    "GymnasiumReference",
+    "Parity",
+    "ParityReport",
+    "PettingZooReference",
+    "Reference",
+    "check_environment",
+    "check_kernels",
+    "check_parity",
+]
 
 
 def check_environment(env: Environment, **options: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -256,6 +256,11 @@ class Acrobot(wd.Environment):
     """
 
     name = "acrobot"
+    parity: ClassVar[Mapping[str, Any]] = {
+        "title": "Gymnasium's AcrobotEnv",
+        "tolerance": 1e-5,
+        "act": reference.against_the_swing,
+    }
     termination_meaning: ClassVar[str] = "the free end swung up"
     step, observe, reset, draw = step, observe, reset, draw
     shapes_per_agent = 4

@@ -60,7 +60,10 @@ def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:
     return np.array([[math.cos(p), math.sin(p), math.cos(q), math.sin(q), v, w]], np.float32)
 
 
-def margin(env: Acrobot, state: dict[str, Any]) -> float:
-    """Return the distance of ``state`` from the termination boundary."""
-    p, q = float(state["angle_1"]), float(state["angle_2"])
-    return abs(-math.cos(p) - math.cos(p + q) - 1.0)
+def against_the_swing(
+    env: Acrobot, observations: dict[str, npt.NDArray[Any]], rng: np.random.Generator
+) -> npt.NDArray[Any]:
+    """Return actions ``[replicas, 1]``, mostly a torque against the first link's velocity, which makes it swing."""
+    against = np.where(observations["observations"][..., 4] >= 0, 0, 2)
+    actions = np.where(rng.random(against.shape) < 0.8, against, rng.integers(len(env.torques), size=against.shape))
+    return actions.astype(np.int32)

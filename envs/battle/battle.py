@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -388,6 +388,7 @@ class Battle(wd.Environment):
     """
 
     name = "battle"
+    parity: ClassVar[Mapping[str, Any]] = {"title": "a reference in NumPy", "tolerance": 1e-5}
     termination_meaning = "a team has fallen"
     step, observe = step, observe_surroundings
     draw, shapes_per_agent = draw, 2

@@ -177,6 +177,11 @@ class CartPole(wd.Environment):
     """
 
     name = "cartpole"
+    parity: ClassVar[Mapping[str, Any]] = {
+        "title": "Gymnasium's CartPoleEnv",
+        "tolerance": 1e-6,
+        "episode_tolerance": 1e-3,
+    }
     termination_meaning: ClassVar[str] = "the pole fell or the cart left the track"
     step, observe, reset, draw = step, observe, reset, draw
     shapes_per_agent = 4

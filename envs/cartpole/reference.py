@@ -54,9 +54,3 @@ def observe(state: dict[str, Any], see_velocities: bool) -> npt.NDArray[np.float
     """Return the observations of ``state``, ``[1, 4]``."""
     seen = STATE if see_velocities else ("position", "angle")
     return np.array([[state[name] if name in seen else 0.0 for name in STATE]], np.float32)
-
-
-def margin(env: CartPole, state: dict[str, Any]) -> float:
-    """Return the distance of ``state`` from the termination boundary."""
-    x, theta = abs(float(state["position"])), abs(float(state["angle"]))
-    return min(abs(x - env.largest_position), abs(theta - env.largest_angle))

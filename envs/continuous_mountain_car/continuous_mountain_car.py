@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.envs.common import parameters
 from warpdrive.envs.continuous_mountain_car import reference
+from warpdrive.envs.mountain_car.reference import along_the_velocity
 from warpdrive.envs.mountain_car.reference import step as gymnasium_step
 from warpdrive.envs.mountain_car.valley import Valley, roll
 
@@ -126,6 +128,12 @@ class ContinuousMountainCar(Valley):
     """
 
     name = "continuous_mountain_car"
+    parity: ClassVar[Mapping[str, Any]] = {
+        "title": "Gymnasium's Continuous_MountainCarEnv",
+        "tolerance": 1e-6,
+        "episode_tolerance": 1e-3,
+        "act": along_the_velocity,
+    }
     step = step
 
     def __init__(

@@ -316,6 +316,7 @@ class Flock(wd.Environment):
     """
 
     name = "flock"
+    parity: ClassVar[Mapping[str, Any]] = {"title": "a reference in NumPy", "tolerance": 1e-5}
     check_parameters: ClassVar[Mapping[str, Any]] = {"num_boids": 16, "world_size": 8.0}
     step, observe, reset, draw = step, observe, reset, draw
     heading_colours = HEADING_COLOURS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -419,6 +419,11 @@ class LevelBasedForaging(wd.Environment):
     """
 
     name = "lbf"
+    parity: ClassVar[Mapping[str, Any]] = {
+        "title": "ForagingEnv of lbforaging",
+        "tolerance": 1e-6,
+        "act": reference.towards_food,
+    }
     termination_meaning = "all foods are loaded"
     global_state = ("loc_y", "loc_x", "level", "food_y", "food_x", "food_level")
     step, observe, reset, draw = step, observe_lists, reset, draw

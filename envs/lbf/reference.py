@@ -105,6 +105,22 @@ def observe(env: LevelBasedForaging, state: dict[str, Any]) -> npt.NDArray[np.fl
     return observations
 
 
+def towards_food(
+    env: LevelBasedForaging, observations: dict[str, npt.NDArray[Any]], rng: np.random.Generator
+) -> npt.NDArray[np.int32]:
+    """Return actions, mostly towards the first food in sight, and to load beside it."""
+    seen = observations["observations"]
+    others = rng.integers(6, size=seen.shape[:2])
+    if seen.ndim > 3:  # layers of cells
+        return np.where(rng.random(others.shape) < 0.4, 5, others).astype(np.int32)
+    own = 3 * env.num_foods
+    south, east = seen[..., 0] - seen[..., own], seen[..., 1] - seen[..., own + 1]
+    moves = np.where(np.abs(south) > np.abs(east), np.where(south > 0, 2, 1), np.where(east > 0, 4, 3))
+    forward = np.where(np.abs(south) + np.abs(east) == 1, 5, moves)
+    follows = (seen[..., 2] > 0) & (rng.random(others.shape) < 0.7)
+    return np.where(follows, forward, others).astype(np.int32)
+
+
 def _instance(env: LevelBasedForaging) -> Any:
     if env.original is None:
         env.original = original(env)

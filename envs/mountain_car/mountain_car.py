@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -117,6 +118,12 @@ class MountainCar(Valley):
     """
 
     name = "mountain_car"
+    parity: ClassVar[Mapping[str, Any]] = {
+        "title": "Gymnasium's MountainCarEnv",
+        "tolerance": 1e-6,
+        "episode_tolerance": 1e-3,
+        "act": reference.along_the_velocity,
+    }
     step = step
 
     def __init__(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -156,6 +157,12 @@ class Pendulum(wd.Environment):
     """
 
     name = "pendulum"
+    parity: ClassVar[Mapping[str, Any]] = {
+        "title": "Gymnasium's PendulumEnv",
+        "tolerance": 1e-5,
+        "episode_tolerance": 1e-3,
+        "act_in_episodes": reference.braking,
+    }
     step, observe, reset, draw = step, observe, reset, draw
     shapes_per_agent = 4
 

@@ -52,3 +52,11 @@ def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:
     """Return the observations of ``state``, ``[1, 3]``."""
     angle = float(state["angle"])
     return np.array([[math.cos(angle), math.sin(angle), state["velocity"]]], np.float32)
+
+
+def braking(env: Pendulum, observations: dict[str, npt.NDArray[Any]], rng: np.random.Generator) -> npt.NDArray[Any]:
+    """Return actions ``[replicas, 1, 1]``: a torque against the velocity plus noise, so that it soon hangs down."""
+    velocity = observations["observations"][..., 2:]
+    noise = 0.25 * rng.uniform(-env.largest_torque, env.largest_torque, velocity.shape)
+    torque: npt.NDArray[Any] = np.clip(noise - velocity, -env.largest_torque, env.largest_torque).astype(np.float32)
+    return torque

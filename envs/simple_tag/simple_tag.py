@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -312,6 +313,12 @@ class SimpleTag(dynamics.ParticleWorld):
     """
 
     name = "simple_tag"
+    parity: ClassVar[Mapping[str, Any]] = {
+        "reference": "warpdrive.envs.particles.original:simple_tag",
+        "title": "simple_tag of mpe2",
+        "tolerance": 1e-5,
+        "episode_tolerance": 1e-3,
+    }
     step, observe, reset, draw = discrete_step, observe, reset, draw
     shapes_per_agent = 2
 

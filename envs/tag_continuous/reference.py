@@ -66,20 +66,6 @@ def distances_to(state: dict[str, Any], agent: int) -> FloatArray:
     return distances
 
 
-def margin(env: TagContinuous, state: dict[str, Any]) -> float:
-    """Return the minimum distance of ``state`` from a boundary at which other agents would be tagged, or tag."""
-    runners = [runner for runner in env.policy_tags["runner"] if state["in_game"][runner]]
-    if not runners:
-        return float("inf")
-    nearest = np.sort([distances_to(state, runner)[env.tagger_ids] for runner in runners], axis=1).astype(np.float64)
-    radius = env.tagging_distance * env.grid_length
-    gaps = [*np.abs(nearest[:, 0] - radius)]
-    if env.num_taggers > 1:  # agents in one corner are equally near for everyone
-        tagged = nearest[nearest[:, 0] < radius]
-        gaps += [gap for gap in tagged[:, 1] - tagged[:, 0] if gap > 0]
-    return float(min(gaps))
-
-
 def _move(
     env: TagContinuous, state: dict[str, Any], actions: npt.NDArray[Any]
 ) -> tuple[dict[str, Any], npt.NDArray[np.bool_]]:

@@ -326,6 +326,7 @@ class TagContinuous(wd.Environment):
     """
 
     name = "tag_continuous"
+    parity: ClassVar[Mapping[str, Any]] = {"title": "a reference in NumPy", "tolerance": 1e-5}
     termination_meaning: ClassVar[str] = "every runner was tagged"
     step = step
     observe = observe_all

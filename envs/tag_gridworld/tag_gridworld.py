@@ -238,6 +238,7 @@ class TagGridworld(wd.Environment):
     """
 
     name = "tag_gridworld"
+    parity: ClassVar[Mapping[str, Any]] = {"title": "a reference in NumPy", "tolerance": 1e-6}
     termination_meaning: ClassVar[str] = "the taggers caught the runner"
     step = step
     observe = observe_all

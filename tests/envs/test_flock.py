@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from reference_agreement import CASES, compare
 
 import warpdrive as wd
 from warpdrive.envs.flock import reference
@@ -27,8 +26,10 @@ OTHERS = {
 
 
 def test_steps_agree_with_the_reference():
-    found = compare(wd.make("flock", **OTHERS), CASES["flock"], 300, whole_episodes=False, replicas=20)
-    assert found.largest <= CASES["flock"].step_tolerance
+    env = wd.make("flock", **OTHERS)
+    found = wd.testing.check_parity(env, episodes=80, steps=300, whole_episodes=False)
+    assert found
+    assert found.largest <= env.parity["tolerance"]
     assert found.steps >= 300 and found.episodes >= 80
 
 

@@ -10,15 +10,19 @@ import re
 import numpy as np
 import pytest
 import torch
-from reference_agreement import CASES, compare
 
 import warpdrive as wd
+from warpdrive.checks.references import StepReference
+from warpdrive.envs.particles import original as mpe2
 from warpdrive.errors import DefinitionError
+from warpdrive.testing import check_parity
 
 # machines with a GPU and no network do not have it (tools/gather_wheels.py); the extra `test` does
 pytest.importorskip("mpe2")
 
 ORIGINALS = {name: importlib.import_module(f"mpe2.{name}_v3") for name in ("simple_spread", "simple_tag")}
+
+STEPS = {"simple_spread": mpe2.spread_step, "simple_tag": mpe2.tag_step}
 
 OTHERS = {
     "simple_spread": {
@@ -83,24 +87,19 @@ def test_spaces_are_those_of_mpe2(name, continuous):
 )
 @pytest.mark.parametrize("name", ORIGINALS)
 def test_steps_agree_with_mpe2(name, continuous, others, python_backend):
-    case = CASES[name]
-    found = compare(
-        with_actions(continuous, others, name),
-        case,
-        600,
-        whole_episodes=False,
-        replicas=20,
-        seed=1,
-        backend=python_backend,
-    )
-    assert found.largest <= case.step_tolerance and found.steps >= 600
+    env = with_actions(continuous, others, name)
+    found = check_parity(env, episodes=0, steps=600, whole_episodes=False, seed=1, backend=python_backend)
+    assert found
+    assert found.largest <= env.parity["tolerance"] and found.steps >= 600
     assert found.doubtful <= 1
 
 
 @pytest.mark.parametrize("name", ORIGINALS)
 def test_episodes_agree_with_mpe2(name, python_backend):
-    found = compare(wd.make(name), CASES[name], 2000, whole_episodes=True, seed=2, backend=python_backend)
-    assert found.largest <= CASES[name].episode_tolerance
+    env = wd.make(name)
+    found = check_parity(env, episodes=50, steps=2000, whole_episodes=True, seed=2, replicas=50, backend=python_backend)
+    assert found
+    assert found.largest <= env.parity["episode_tolerance"]
     assert found.episodes >= 50 and found.doubtful <= 1
 
 
@@ -110,7 +109,7 @@ def test_the_environment_under_test_is_mpe2s_own(name):
     original = ORIGINALS[name].parallel_env(continuous_actions=True)
     original.reset(seed=3)
     env = wd.make(name, continuous_actions=True)
-    step, world = CASES[name].twin(env), original.unwrapped.world
+    step, world = STEPS[name](env), original.unwrapped.world
     rng = np.random.default_rng(0)
     fixed = "obstacle" if name == "simple_tag" else "landmark"
 
@@ -138,17 +137,16 @@ def test_the_environment_under_test_is_mpe2s_own(name):
 
 def test_comparisons_notice_other_physics():
     env = wd.make("simple_spread")
-    case = CASES["simple_spread"]
-    twin = case.twin(wd.make("simple_spread", damping=0.2501))
-    found = compare(env, type(case)(**{**vars(case), "twin": lambda _: twin}), 300, whole_episodes=False)
-    assert found.largest > case.step_tolerance
+    step = mpe2.spread_step(wd.make("simple_spread", damping=0.2501))
+    found = check_parity(env, lambda env: StepReference(env, step), episodes=0, steps=300, whole_episodes=False)
+    assert not found and found.first.array.startswith("velocity")
 
 
 @pytest.mark.parametrize("others", [False, True], ids=["as_published", "other_constants"])
 @pytest.mark.parametrize("name", ORIGINALS)
 def test_references_agree_with_mpe2(name, others):
     env = with_actions(True, others, name)
-    step, rng = CASES[name].twin(env), np.random.default_rng(4)
+    step, rng = STEPS[name](env), np.random.default_rng(4)
     for _ in range(200):
         state = {key: rng.uniform(-1.2, 1.2, array.shape) for key, array in env.initial_state(rng).items()}
         actions = rng.uniform(-0.5, 1.5, (env.num_agents, 5))

@@ -261,6 +261,13 @@ SUBJECTS = (
             "warpdrive.testing": NO_MEMBERS,
             "warpdrive.testing.check_environment": {},
             "warpdrive.testing.check_kernels": {},
+            **{
+                f"warpdrive.testing.{name}": {}
+                for name in (
+                    *("check_parity", "ParityReport", "Difference", "Parity"),
+                    *("Reference", "GymnasiumReference", "PettingZooReference", "Draws"),
+                )
+            },
         },
     ),
 )

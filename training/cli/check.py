@@ -1,4 +1,4 @@
-"""``warpdrive check``: report problems of an environment and its kernels."""
+"""``warpdrive check``: report problems of an environment and its kernels, or its differences from a reference."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from warpdrive.checks.backends import comparable_backends
 from warpdrive.checks.complete import check_environment
 from warpdrive.checks.environment import is_written_for
 from warpdrive.checks.findings import OF_BEHAVIOUR, OF_KERNELS, Finding, Report
+from warpdrive.checks.parity import check_parity
 from warpdrive.environment import Environment
 from warpdrive.errors import ConfigError
 from warpdrive.terminal import is_quiet
@@ -39,6 +40,8 @@ def run(options: argparse.Namespace) -> int:
     """Check an environment, print the findings, and return 1 if there are any."""
     console = make_console(of_results=True)
     env = _environment(options.source, options.overrides, options.trust)
+    if options.against is not None:
+        return _compare(env, options, console)
     backends, stderr = comparable_backends(env), PlainConsole(stderr=True)
     with (
         launches_within(options.max_seconds, FOUND),
@@ -64,6 +67,28 @@ def run(options: argparse.Namespace) -> int:
         text = "clean" if report.clean else f"{count} finding{'s' * (count > 1)}"
         console.print(f"{env.name}: {text}. {_done(options, env, backends, report)}", highlight=False)
     return 0 if report.clean else FOUND
+
+
+def _compare(env: Environment, options: argparse.Namespace, console: Console) -> int:
+    """Compare an environment with a reference, print the differences, and return 1 if there are any."""
+    stderr = PlainConsole(stderr=True)
+    with (
+        launches_within(options.max_seconds, FOUND),
+        Progress(console=stderr, transient=True, disable=not is_live(stderr) or is_quiet()) as progress,
+    ):
+        task = progress.add_task(f"comparing '{env.name}'", total=None)
+        report = check_parity(
+            env,
+            options.against or None,
+            options.episodes,
+            options.seed,
+            on_episodes=lambda number: progress.update(task, description=f"'{env.name}': {number} episodes"),
+        )
+    if options.json:
+        print(json.dumps(report.as_dict(), indent=2))
+    else:
+        console.print(str(report), highlight=False, markup=False)
+    return 0 if report else FOUND
 
 
 def _done(options: argparse.Namespace, env: Environment, backends: Sequence[Backend], report: Report) -> str:

@@ -271,7 +271,7 @@ VALUES: dict[str, Callable[[_Line], Candidates]] = {
     "key=values": _Line.keys,
 }
 """Candidates by the ``metavar`` of an argument."""
-FREE = ("N", "S", "SIZE", "<name>")
+FREE = ("N", "S", "SIZE", "CLASS", "<name>")
 """Every other ``metavar``: there are no candidates."""
 
 

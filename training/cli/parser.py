@@ -196,6 +196,8 @@ examples:
   warpdrive check tag_gridworld num_taggers=3 grid_length=4   a registered environment, small
   warpdrive check my_game.py:MyGame --steps 50                your own, for more steps
   warpdrive check my_run.yaml --nan                           that of a run configuration; report NaN as well
+  warpdrive check my_game.py:MyGame --against old_game.py:OldGame   compare it with the original of a port
+  warpdrive check cartpole --against                          compare it with the reference that it names
 
 Kernels run in an interpreter that tracks each memory access. It is slow: use few agents. It reports:
   races          unordered accesses of two threads or blocks to one element, at least one of them a write
@@ -213,6 +215,9 @@ Then the environment runs for some steps, which reports:
   reference      differences from reference_step and reference_observe, if the environment has them
 Finally, the backends available on this machine are compared with each other and with the interpreter:
   backends       differences between backends
+With --against, the environment is compared with a reference instead: an environment of Gymnasium, a parallel one of
+PettingZoo, or a class with the methods set_state, step and observations. Both start from the same states and take the
+same actions. The first difference of each array is printed with its agent, its step and the line that wrote it.
 Each problem is reported once, with its number of occurrences, the lines, and a suggested fix. The exit code is 1 if any
 problem was found."""
 
@@ -684,6 +689,17 @@ def _add_check(commands: _Commands) -> None:
         "--seed", type=_seed, metavar="N", default=0, help="seed of start states and actions (default: 0)"
     )
     parser.add_argument("--nan", action="store_true", help="also report NaN and infinity written to arrays")
+    parser.add_argument(
+        "--against",
+        metavar="CLASS",
+        nargs="?",
+        const="",
+        help="compare with a reference instead, package.module:Class or file.py:Class (default: the one that the "
+        "environment names)",
+    )
+    parser.add_argument(
+        "--episodes", type=_count, metavar="N", default=100, help="episodes to compare, with --against (default: 100)"
+    )
     parser.add_argument(
         "--max-steps",
         type=_count,

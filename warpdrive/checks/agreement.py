@@ -143,7 +143,7 @@ def compare(
     """
     shared = range(max(first.first_env, second.first_env), min(first.end, second.end))
     ours, theirs = (_Side(make(), setting, shared, sampled, seed, reset_pool_size) for setting in (first, second))
-    trials = _Trials(make, first.backend, sampled, seed)
+    trials = Trials(make, first.backend, sampled, seed)
     found = Agreement()
     for number in range(num_steps):
         before = ours.save()
@@ -190,7 +190,7 @@ class _Side:
         if self.rollout is not None:
             shapes = {tag: self.wrapper.logits(tag).shape[1:] for tag in self.wrapper.policy_tags}
             return {tag: rng.normal(size=(count, *shape)).astype(np.float32) for tag, shape in shapes.items()}
-        given = {array.name: _random_actions(array, count, rng) for array in action_arrays(self.env)}
+        given = {array.name: random_actions(array, count, rng) for array in action_arrays(self.env)}
         if "action_mask" in self.wrapper.ctx:
             allowed = np.ones((count, *self.wrapper.ctx["action_mask"].shape[1:]), np.bool_)
             own = slice(self.first_env, self.first_env + self.wrapper.num_envs)
@@ -246,7 +246,7 @@ class _Side:
 _RECORDED = ("observations", "actions", "log_probabilities", "rewards", "active", "still_active", "action_mask")
 
 
-class _Trials:
+class Trials:
     """Replicas on the first backend that all run one step from nearly the same state."""
 
     def __init__(self, make: Callable[[], Environment], backend: str | Backend, sampled: bool, seed: int) -> None:
@@ -335,7 +335,7 @@ def allowed_actions(array: SpaceArray, masks: Array, rng: np.random.Generator) -
     return chosen.astype(np.int32).reshape(len(masks), *array.shape)
 
 
-def _random_actions(array: SpaceArray, count: int, rng: np.random.Generator) -> Array:
+def random_actions(array: SpaceArray, count: int, rng: np.random.Generator) -> Array:
     """Return random actions of ``count`` replicas; for a Box, also beyond its bounds."""
     if isinstance(array.space, spaces.Box):
         low, high = (np.nan_to_num(bound, posinf=1.0, neginf=-1.0) for bound in (array.space.low, array.space.high))

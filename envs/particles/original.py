@@ -1,4 +1,4 @@
-"""Reference steps of the particle environments by ``mpe2``'s own classes, in float64."""
+"""References of the particle environments: ``mpe2``'s own classes, in float64."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from warpdrive.checks.references import StepReference
 from warpdrive.envs.particles import reference as physics
 
 if TYPE_CHECKING:
@@ -18,7 +19,17 @@ if TYPE_CHECKING:
 Step = Callable[[dict[str, Any], npt.NDArray[Any]], dict[str, Any]]
 
 
-def spread(env: SimpleSpread) -> Step:
+def simple_spread(env: SimpleSpread) -> StepReference:
+    """Return the reference of ``simple_spread``."""
+    return StepReference(env, spread_step(env), env.reference_observe)
+
+
+def simple_tag(env: SimpleTag) -> StepReference:
+    """Return the reference of ``simple_tag``."""
+    return StepReference(env, tag_step(env), env.reference_observe)
+
+
+def spread_step(env: SimpleSpread) -> Step:
     """Return the step of ``mpe2`` with the constants of ``env``."""
     from mpe2.simple_spread.simple_spread import raw_env
 
@@ -39,7 +50,7 @@ def spread(env: SimpleSpread) -> Step:
     return step
 
 
-def tag(env: SimpleTag) -> Step:
+def tag_step(env: SimpleTag) -> Step:
     """Return the step of ``mpe2`` with the constants of ``env``."""
     from mpe2.simple_tag.simple_tag import raw_env
 
@@ -67,20 +78,6 @@ def tag(env: SimpleTag) -> Step:
         return {**after, "observations_adversary": np.stack(rows[:a]), "observations_good_agent": np.stack(rows[a:])}
 
     return step
-
-
-def spread_margin(env: SimpleSpread, state: dict[str, Any]) -> float:
-    """Return the minimum distance of any two agents from the boundary between contact and no contact."""
-    position = physics.places(state, ("loc_x", "loc_y"))
-    gaps = np.abs(physics.distances(position, position) - 2 * env.agent_size)
-    return float(gaps[~np.eye(env.num_agents, dtype=bool)].min(initial=np.inf))
-
-
-def tag_margin(env: SimpleTag, state: dict[str, Any]) -> float:
-    """Return the minimum distance of any adversary and good agent from the boundary between contact and no contact."""
-    position, a = physics.places(state, ("loc_x", "loc_y")), env.num_adversaries
-    touching = env.size[a:, None].astype(np.float64) + env.size[:a]
-    return float(np.abs(physics.distances(position[a:], position[:a]) - touching).min())
 
 
 def _resize(landmarks: list[Any], number: int) -> None:

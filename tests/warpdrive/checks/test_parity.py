@@ -1,0 +1,373 @@
+"""Comparison of environments with references of three kinds, which agree or differ in one planted place."""
+
+from __future__ import annotations
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.errors import DefinitionError
+from warpdrive.testing import Draws, GymnasiumReference, ParityReport, PettingZooReference, check_parity
+from warpdrive.training.cli.parser import main
+
+DT, BORDER = np.float32(0.25), np.float32(1)
+
+
+@wd.kernel
+def fall(height, velocity, actions, rewards, terminated):
+    env = cuda.blockIdx.x
+    velocity[env] += DT * np.float32(actions[env, 0] - 1)
+    height[env] += DT * velocity[env]
+    rewards[env, 0] = -abs(velocity[env])
+    if height[env] <= 0:
+        terminated[env] = True
+
+
+@wd.kernel
+def see(height, velocity, observations):
+    env = cuda.blockIdx.x
+    observations[env, 0, 0] = height[env]
+    observations[env, 0, 1] = velocity[env]
+
+
+class Ball(wd.Environment):
+    """A ball that falls unless it is pushed up."""
+
+    name, step, observe = "ball", fall, see
+    num_agents, episode_length, policy_tags = 1, 30, {"ball": [0]}
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def initial_state(self, rng):
+        return {"height": np.float32(rng.uniform(1, 3)), "velocity": np.float32(0)}
+
+
+class BallEnv(gymnasium.Env):
+    """The same for Gymnasium, in float64."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+    push, ground, seen_velocity = 1.0, 0.0, 1.0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.height, self.velocity = self.np_random.uniform(1, 3), 0.0
+        return self.seen(), {}
+
+    def step(self, action):
+        self.velocity += 0.25 * self.push * (action - 1)
+        self.height += 0.25 * self.velocity
+        return self.seen(), -abs(self.velocity), self.height <= self.ground, False, {}
+
+    def seen(self):
+        return np.array([self.height, self.seen_velocity * self.velocity], np.float32)
+
+
+def test_an_environment_of_gymnasium_is_compared_by_the_names_of_its_attributes():
+    for original in (BallEnv, BallEnv(), gymnasium.wrappers.TimeLimit(BallEnv(), 30)):
+        report = check_parity(Ball(), original, episodes=30, seed=1)
+        assert report and report.first is None and report.reference == "BallEnv"
+        assert report.episodes >= 30 and report.steps > 100 and report.terminated > 0
+        assert set(report.arrays) == {"rewards", "terminated", "observations", "height", "velocity"}
+        assert "equal" in str(report) and f"{report.steps:,} steps" in str(report)
+    whole = check_parity(Ball(), BallEnv, episodes=30, whole_episodes=True, tolerance=1e-4)
+    assert whole and whole.episodes >= 30
+
+
+@pytest.mark.parametrize(
+    ("mistake", "first", "arrays"),
+    [
+        ({"push": 1.01}, "height", {"height", "velocity", "observations", "rewards"}),
+        ({"ground": 0.3}, "terminated", {"terminated"}),
+        ({"seen_velocity": 1.001}, "observations", {"observations"}),
+    ],
+)
+def test_the_first_difference_of_each_array_is_reported(mistake, first, arrays):
+    original = BallEnv()
+    for name, value in mistake.items():
+        setattr(original, name, value)
+    report = check_parity(Ball(), original, episodes=10)
+    assert not report and {found.array for found in report.differences} == arrays
+    assert report.first.array == first and report.first.step >= 1 and not report.first.whole_episodes
+    assert report.first.count > 1 or first == "terminated"
+    assert report.episodes >= 10  # it goes on after a difference
+    assert {found.agent for found in report.differences} <= {0, None}
+
+
+def test_a_difference_names_the_statement_the_values_and_the_actions():
+    original = BallEnv()
+    original.seen_velocity = 2.0
+    found = check_parity(Ball(), original, episodes=3).first
+    assert found.index == (0, 1) and found.agent == 0
+    assert found.theirs == 2 * found.ours == pytest.approx(2 * -0.25)
+    assert found.source == "observations[env, 0, 1] = velocity[env]" and "test_parity.py:" in found.rule
+    assert found.actions["actions"].tolist() == [0]
+    assert "observations[0, 1] of agent 0 is -0.25, and -0.5 in the reference" in str(found)
+
+
+class Steps:
+    """A reference with three methods, of an environment whose kernels draw."""
+
+    mistake = False
+
+    def __init__(self, env):
+        self.env = env
+
+    def set_state(self, state):
+        self.place, self.draws = state["place"].copy(), Draws(state["rng"])
+
+    def step(self, actions):
+        for agent in range(3):
+            self.place[agent] += self.draws.integer(agent, 5) * actions[agent]
+            slips = self.draws.uniform(agent) < 0.5
+            self.place[agent] -= slips
+        self.noise = np.array([self.draws.normal(agent) for agent in range(3)])
+        self.place[2] += self.mistake
+        return {"place": self.place, "noise": self.noise, "rewards": self.place % 2, "terminated": False}
+
+    def observations(self):
+        return self.place[:, None].astype(np.float32)
+
+
+class WrongSteps(Steps):
+    mistake = True
+
+
+@wd.kernel
+def wander(place, noise, actions, rewards, observations, rng):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    place[env, agent] += wd.random.integer(rng, env, agent, 5) * actions[env, agent]
+    if wd.random.uniform(rng, env, agent) < np.float32(0.5):
+        place[env, agent] -= 1
+    noise[env, agent] = wd.random.normal(rng, env, agent)
+    rewards[env, agent] = place[env, agent] % 2
+    observations[env, agent, 0] = place[env, agent]
+
+
+class Wander(wd.Environment):
+    """Three agents that move by random numbers."""
+
+    name, step = "wander", wander
+    num_agents, episode_length, policy_tags = 3, 6, {"agent": [0, 1, 2]}
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def initial_state(self, rng):
+        place = rng.integers(0, 9, 3).astype(np.int32)
+        return {"place": place, "noise": np.zeros(3, np.float32), "observations": place[:, None].astype(np.float32)}
+
+
+@pytest.mark.parametrize("whole_episodes", [False, True])
+def test_a_class_with_three_methods_gets_the_draws_of_the_kernels(whole_episodes, python_backend):
+    options = {"episodes": 6, "replicas": 3, "whole_episodes": whole_episodes, "backend": python_backend}
+    report = check_parity(Wander(), Steps, **options)
+    assert report and set(report.arrays) == {"place", "noise", "rewards", "terminated", "observations"}
+    report = check_parity(Wander(), WrongSteps, **options)
+    assert not report and report.first.array == "place" and report.first.index == (2,)
+    assert report.first.agent == 2 and report.first.theirs == report.first.ours + 1 and report.first.step == 1
+    assert report.first.source in ("place[env, agent] -= 1",) or "wd.random.integer" in report.first.source
+    assert report.first.whole_episodes == whole_episodes
+
+
+def test_draws_leave_the_state_alone_and_agents_apart():
+    rng = np.array([[1, 0, 0, 0], [1, 0, 0, 0]], np.uint32)
+    draws = Draws(rng)
+    numbers = [draws.uniform(0), draws.uniform(1), draws.uniform(0)]
+    assert len(set(numbers)) == 3 and all(0 <= number < 1 for number in numbers)
+    assert not rng[:, 3].any()
+    assert Draws(rng).uniform(1) == numbers[1]
+
+
+class OneStep:
+    """A reference of the ball whose border is within a rounding error of the kernels'."""
+
+    error = 0.0
+
+    def __init__(self, env):
+        pass
+
+    def set_state(self, state):
+        self.height, self.velocity = float(state["height"]), float(state["velocity"])
+
+    def step(self, actions):
+        self.velocity += 0.25 * (int(actions[0]) - 1)
+        self.height += 0.25 * self.velocity
+        return {"rewards": [-abs(self.velocity)], "terminated": self.height + self.error < 0}
+
+    def observations(self):
+        return np.ma.masked_all((1, 2))
+
+
+class Landing(Ball):
+    """A ball that touches the ground exactly, after one step without a push."""
+
+    name = "landing"
+
+    def initial_state(self, rng):
+        return {"height": np.float32(0.0625), "velocity": np.float32(0)}
+
+
+def test_decisions_that_depend_on_rounding_are_counted_and_others_are_differences():
+    options = {"episodes": 5, "steps": 20, "act": lambda *_: np.zeros((5, 1), np.int32)}
+    report = check_parity(Landing(), OneStep, **options)  # the kernels: <= 0; the reference: < 0
+    assert not report.differences and report.doubtful == report.steps >= 20
+    assert report.first_doubtful.array == "terminated" and report.first_doubtful.source == "terminated[env] = True"
+    assert not report and "look at the border" in str(report)  # in every step: not by rounding
+
+    class Far(OneStep):
+        error = -1e-3
+
+    class Higher(Landing):
+        def initial_state(self, rng):
+            return {"height": np.float32(0.063), "velocity": np.float32(0)}
+
+    report = check_parity(Higher(), Far, **options)
+    assert not report and report.first.array == "terminated" and not report.doubtful
+
+
+def test_few_doubtful_decisions_are_equal():
+    assert ParityReport("ours", "theirs", steps=1000, doubtful=10)
+    assert not ParityReport("ours", "theirs", steps=1000, doubtful=11)
+    assert ParityReport("ours", "theirs", steps=10, doubtful=1)
+
+
+def test_masked_elements_are_not_compared():
+    assert "observations" in check_parity(Ball(), OneStep, episodes=2).arrays
+
+
+@wd.kernel
+def hunt(place, active, actions, rewards, terminated, length):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if active[env, agent]:
+        place[env, agent] = (place[env, agent] + actions[env, agent]) % length
+    cuda.syncthreads()
+    if agent > 0 and active[env, agent] and place[env, agent] == place[env, 0]:
+        active[env, agent] = False
+        rewards[env, agent] = -1
+    left = cuda.syncthreads_count(agent > 0 and active[env, agent])
+    if agent == 0 and left == 0:
+        terminated[env] = True
+
+
+@wd.kernel
+def look(place, observations):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    observations[env, agent, 0] = place[env, agent]
+
+
+class Hunt(wd.Environment):
+    """A wolf and two sheep on a ring."""
+
+    name, step, observe = "hunt", hunt, look
+    num_agents, episode_length, policy_tags, length = 3, 20, {"wolf": [0], "sheep": [1, 2]}, 7
+    observation_space = spaces.Box(0.0, 7.0, (1,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def initial_state(self, rng):
+        return {"place": rng.permutation(7)[:3].astype(np.int32), "active": np.ones(3, bool)}
+
+
+class HuntEnv:
+    """The same as a parallel environment of PettingZoo, without its base class."""
+
+    possible_agents, late, price = ("wolf", "a", "b"), 20, -1.0
+
+    @property
+    def unwrapped(self):
+        return self
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.place, self.timestep = list(self.possible_agents), [0, 1, 2], 0
+        return self.seen(self.agents), {}
+
+    def seen(self, agents):
+        return {agent: np.array([self.place[self.possible_agents.index(agent)]], np.float32) for agent in agents}
+
+    def step(self, actions):
+        assert set(actions) == set(self.agents)
+        self.timestep += 1
+        for agent, action in actions.items():
+            index = self.possible_agents.index(agent)
+            self.place[index] = (self.place[index] + action) % 7
+        caught = {a: self.place[self.possible_agents.index(a)] == self.place[0] for a in self.agents[1:]}
+        gone = {"wolf": all(caught.values()), **caught}
+        late = dict.fromkeys(gone, self.timestep == self.late)
+        acted, self.agents = self.agents, [a for a in self.agents if not gone[a] and not late[a]]
+        rewards = {agent: self.price * caught.get(agent, False) for agent in acted}
+        return self.seen(acted), rewards, gone, late, {agent: {} for agent in acted}
+
+
+def put(original, state):
+    original.place, original.timestep = state["place"].tolist(), state["timestep"]
+
+
+def hunters(env, **attributes):
+    original = HuntEnv()
+    for name, value in attributes.items():
+        setattr(original, name, value)
+    return PettingZooReference(env, original, put, lambda it: it.seen(it.agents), truncates=True)
+
+
+def test_a_parallel_environment_whose_agents_leave():
+    report = check_parity(Hunt(), hunters, episodes=100)
+    assert report and 0 < report.terminated < report.episodes
+    assert set(report.arrays) == {"rewards", "terminated", "truncated", "active", "observations"}
+    assert report.episodes >= 100 and not report.doubtful
+    assert check_parity(Hunt(), hunters, episodes=20, whole_episodes=False)
+    report = check_parity(Hunt(), lambda env: hunters(env, late=19), episodes=20)
+    assert not report and {"truncated", "terminated"} & {found.array for found in report.differences}
+    report = check_parity(Hunt(), lambda env: hunters(env, price=-2.0), episodes=20)
+    assert not report and report.first.array == "rewards" and report.first.agent in (1, 2)
+    assert report.first.source == "rewards[env, agent] = -1" and report.first.whole_episodes
+
+
+def test_shipped_environments_name_their_reference():
+    report = check_parity("cartpole", episodes=20, seed=7)
+    assert report and report.reference == "Gymnasium's CartPoleEnv"
+    assert report.episodes >= 40  # step by step, and whole ones
+    report = check_parity("tag_gridworld", episodes=10)
+    assert report and report.episodes < 40  # whole ones alone: the state is made of integers
+
+
+@pytest.mark.parametrize(
+    ("environment", "reference", "message"),
+    [
+        (Ball(), None, "environment 'ball' names no reference and has no reference_step"),
+        (Ball(), 3, "reference is 3, expected a Gymnasium environment"),
+        (Ball(), "ball_env", "expected package.module:Name"),
+        (Hunt(), BallEnv, "BallEnv has one agent, environment 'hunt' has 3"),
+        (Ball(), HuntEnv(), "HuntEnv has 3 possible agents, environment 'ball' has 1"),
+        (Ball(), gymnasium.make("CartPole-v1"), "CartPoleEnv has no attribute 'height', which is an array of 'ball'"),
+        (Ball(), lambda env: GymnasiumReference(env, BallEnv(), {"hight": "height"}), "'hight'.*'height'"),
+    ],
+)
+def test_a_reference_that_cannot_be_compared_is_named(environment, reference, message):
+    with pytest.raises(DefinitionError, match=message):
+        check_parity(environment, reference, episodes=1)
+
+
+def test_the_command_compares_with_a_class(tmp_path, monkeypatch, capsys):
+    assert main(["check", "cartpole", "--against", "--episodes", "5"]) == 0
+    assert "Gymnasium's CartPoleEnv: equal" in capsys.readouterr().out
+    here = "test_parity_of_a_ball.py"
+    (tmp_path / here).write_text(
+        "from warpdrive.envs.cartpole import CartPole\n"
+        "class Longer:\n"
+        "    def __init__(self, env): self.env = env\n"
+        "    def set_state(self, state): self.state = state\n"
+        "    def step(self, actions):\n"
+        "        self.state = self.env.reference_step(self.state, actions)\n"
+        "        return {'rewards': [2.0], 'terminated': self.state['terminated']}\n"
+        "    def observations(self): return {}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "cartpole", "--against", f"{here}:Longer", "--episodes", "5"]) == 1
+    assert "rewards[0] of agent 0 is 1, and 2 in the reference" in capsys.readouterr().out
+    assert main(["check", "cartpole", "--against", f"{here}:Longer", "--episodes", "5", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["equal"] and found["differences"][0]["array"] == "rewards" and found["episodes"] >= 5

@@ -1,0 +1,548 @@
+"""Comparison of an environment with a reference: an original, or another implementation of its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+
+from warpdrive import registry
+from warpdrive.backends.interface import Backend
+from warpdrive.checks.advice import source_line
+from warpdrive.checks.agreement import JUMP, Trials, allowed_actions, random_actions
+from warpdrive.checks.environment import CheckingBackend, is_written_for
+from warpdrive.checks.findings import Report
+from warpdrive.checks.grid import Grid
+from warpdrive.checks.launch import CheckedLaunches
+from warpdrive.checks.memory import as_array
+from warpdrive.checks.references import Reference, references_of
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.environment import Environment
+from warpdrive.environment import check_environment as check_definition
+from warpdrive.errors import DefinitionError, shown
+from warpdrive.kernels.fusion import Fusion
+from warpdrive.per_replica import per_replica_attributes
+from warpdrive.spaces import action_arrays, observation_arrays
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+Act = Callable[[Environment, Arrays, np.random.Generator], Any]
+"""Policy: maps an environment and its observations (``[replicas, agents, ...]``, by name) to actions."""
+
+TOLERANCE = 1e-5
+
+NOT_COMPARED = ("timestep", "rng")
+"""Arrays that belong to the library."""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """Settings of the comparison of an environment with its reference; ``Environment.parity`` has its arguments.
+
+    Attributes:
+        reference: The reference, as for :func:`check_parity`; None for ``reference_step``.
+        title: The name of the reference, for reports.
+        tolerance: The largest difference of floats after one step from the same state: absolute for values between -1
+            and 1, relative beyond.
+        episode_tolerance: The same for whole episodes from the same start state; None if rounding errors grow too fast
+            for that comparison.
+        act: The policy; None for uniformly random actions.
+        act_in_episodes: The policy for whole episodes, if rounding errors would grow too fast under ``act``.
+    """
+
+    reference: Any = None
+    title: str = ""
+    tolerance: float = TOLERANCE
+    episode_tolerance: float | None = None
+    act: Act | None = None
+    act_in_episodes: Act | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """First difference of an array.
+
+    Attributes:
+        array: The name of the array.
+        index: The index of the element, for one replica; empty for ``terminated`` and ``truncated``.
+        agent: The agent whose element it is; None if the array has no axis of agents.
+        rule: ``file:line`` of the kernel's statement that wrote the element last; of the kernel, if no statement of it
+            wrote the element in this step, or it cannot be interpreted.
+        ours: The value of the kernels.
+        theirs: The value of the reference.
+        step: The number of the step in the episode; 0 for first observations.
+        replica: The replica.
+        actions: The actions of all agents in this step, by name.
+        whole_episodes: True if the reference only shared the start of the episode; False if it shared the state before
+            the step.
+        count: The number of steps in which the array differs.
+    """
+
+    array: str
+    index: tuple[int, ...]
+    agent: int | None
+    rule: str
+    ours: Any
+    theirs: Any
+    step: int
+    replica: int
+    actions: Arrays
+    whole_episodes: bool
+    count: int = 1
+
+    @property
+    def source(self) -> str:
+        """Source text of the ``rule``; empty if it cannot be read."""
+        return source_line(self.rule)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the difference as lists, dictionaries, strings and numbers, as for JSON."""
+        numbers = {name: np.asarray(getattr(self, name)).tolist() for name in ("ours", "theirs")}
+        actions = {name: array.tolist() for name, array in self.actions.items()}
+        return {**vars(self), **numbers, "actions": actions, "source": self.source}
+
+    def __str__(self) -> str:
+        place = f"{self.array}[{', '.join(map(str, self.index))}]" if self.index else self.array
+        who = "" if self.agent is None else f" of agent {self.agent}"
+        since = "the start of the episode" if self.whole_episodes else "the same state"
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        actions = ", ".join(f"{name} {array.tolist()}" for name, array in self.actions.items())
+        lines = [
+            f"{place}{who} is {_shown(self.ours)}, and {_shown(self.theirs)} in the reference{times}",
+            f"    in step {self.step} of an episode of replica {self.replica}, equal since {since}",
+            *([f"    {actions}"] if actions and self.step else []),
+            f"    rule: {self.rule}" + (f"  {self.source}" if self.source else ""),
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(repr=False)
+class ParityReport:
+    """Result of :func:`check_parity`; ``bool(report)`` is False if anything differed.
+
+    Attributes:
+        environment: The name of the environment.
+        reference: The name of the reference.
+        steps: The number of replica steps compared.
+        episodes: The number of episodes that ended within them.
+        terminated: The number of these that ended other than by the time limit.
+        arrays: The names of the arrays compared, with the largest absolute difference within the tolerance.
+        doubtful: The number of steps in which a decision differs that depends on rounding: the kernels decide like the
+            reference from a state that differs by no more than the tolerance. More than one in a hundred steps, and
+            more than one, count as a difference.
+        first_doubtful: The first of them.
+        differences: The first difference of each array, in the order of their occurrence.
+    """
+
+    environment: str
+    reference: str
+    steps: int = 0
+    episodes: int = 0
+    terminated: int = 0
+    arrays: dict[str, float] = field(default_factory=dict)
+    doubtful: int = 0
+    first_doubtful: Difference | None = None
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def first(self) -> Difference | None:
+        """The first difference; None if there is none."""
+        return self.differences[0] if self.differences else None
+
+    @property
+    def largest(self) -> float:
+        """The largest difference within the tolerance, of all arrays."""
+        return max(self.arrays.values(), default=0.0)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """True if more decisions depend on rounding than rounding explains."""
+        return self.doubtful > max(1, self.steps // 100)
+
+    def __bool__(self) -> bool:
+        return not self.differences and not self.is_doubtful
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as lists, dictionaries, strings and numbers, as for JSON."""
+        doubtful = None if self.first_doubtful is None else self.first_doubtful.as_dict()
+        differences = [found.as_dict() for found in self.differences]
+        return {"equal": bool(self), **vars(self), "first_doubtful": doubtful, "differences": differences}
+
+    def __str__(self) -> str:
+        result = f"{len(self.differences)} arrays differ" if len(self.differences) > 1 else "1 array differs"
+        if not self.differences:
+            result = "too many decisions depend on rounding: look at the border" if self.is_doubtful else "equal"
+        head = f"{self.environment} and {self.reference}: {result}"
+        done = f"{self.steps:,} steps and {self.episodes:,} episodes compared, {self.terminated:,} terminated"
+        names = ", ".join(f"{name} {largest:.1e}" if largest else name for name, largest in self.arrays.items())
+        doubt = f"; {self.doubtful} decisions depend on rounding" if self.doubtful else ""
+        shown = [*self.differences, *([self.first_doubtful] if self.first_doubtful and self.is_doubtful else [])]
+        return "\n".join([f"{head} ({done}{doubt})", f"  arrays: {names}", *(f"  {found}" for found in shown)])
+
+    __repr__ = __str__
+
+
+def check_parity(
+    environment: str | Environment,
+    reference: Any = None,
+    episodes: int = 100,
+    seed: int = 0,
+    *,
+    steps: int = 0,
+    whole_episodes: bool | None = None,
+    tolerance: float | None = None,
+    act: Act | None = None,
+    replicas: int = 20,
+    backend: str | Backend = "auto",
+    on_episodes: Callable[[int], None] = lambda number: None,
+) -> ParityReport:
+    """Step a reference beside an environment, from the same states with the same actions, and compare what they return.
+
+    ```python
+    def test_my_game():
+        assert wd.testing.check_parity(MyGame(), OriginalEnv, episodes=200)
+    ```
+
+    Integers and flags must be equal, floats within a tolerance. The report, which is False if anything differs, has the
+    first difference of each array with its agent, its step and the statement of the kernel that wrote it. After a
+    difference the reference continues from the state of the kernels.
+
+    Compared are the first observations of each episode, and after each step the rewards, ``terminated``, the
+    observations, and all other arrays that the reference returns. See the guide to porting environments.
+
+    Args:
+        environment: The environment, or its registered name.
+        reference: A :class:`Reference`, an environment of Gymnasium or a parallel environment of PettingZoo; a class of
+            one of them, or a function of the environment that returns one; or ``package.module:Name`` of any of these.
+            By default the reference that the environment names, otherwise its ``reference_step``.
+        episodes: The minimum number of episodes that end, in each of the two comparisons.
+        seed: The seed of start states, actions and random numbers.
+        steps: The minimum number of replica steps, in each of the two comparisons.
+        whole_episodes: If True, the reference only shares the start of each episode; if False, it is put into the state
+            of the kernels before each step. If None, both, except: whole episodes only if the state has no floats, as
+            nothing rounds; single steps only if it has, and the environment states no tolerance for episodes.
+        tolerance: The largest difference of floats, absolute for values between -1 and 1, relative beyond. If None,
+            that which the environment states for the comparison, otherwise 1e-5.
+        act: The policy, ``act(environment, observations, rng)``: maps the observations of all replicas, by name, to
+            actions ``[replicas, num_agents, ...]``. If None, that which the environment names, otherwise random.
+        replicas: The number of replicas.
+        backend: The backend of the kernels, or its name.
+        on_episodes: A callback that gets the number of episodes after each step.
+
+    Returns:
+        The report.
+
+    Raises:
+        DefinitionError: If the environment or the reference is invalid.
+        KernelError: If a kernel cannot be compiled.
+    """
+    env = registry.make(environment) if isinstance(environment, str) else environment
+    check_definition(env)
+    settings = _settings(env, reference)
+    name, make = references_of(env, settings.reference)
+    report = ParityReport(env.name, settings.title or name)
+    has_floats = any(np.asarray(a).dtype.kind == "f" for a in env.initial_state(np.random.default_rng(seed)).values())
+    if whole_episodes is not None:
+        kinds = [whole_episodes]
+    elif has_floats:
+        kinds = [False] + [True] * (settings.episode_tolerance is not None)
+    else:
+        kinds = [True]
+    for whole in kinds:
+        stated = settings.episode_tolerance if whole else None
+        allowed = tolerance if tolerance is not None else settings.tolerance if stated is None else stated
+        policy = act or (settings.act_in_episodes if whole else None) or settings.act or random_policy
+        count = min(replicas, episodes) if episodes else replicas
+        comparison = _Comparison(env, make, whole, allowed, report, count, backend, seed)
+        comparison.run(episodes, steps, policy, on_episodes)
+    return report
+
+
+def _settings(env: Environment, reference: Any) -> Parity:
+    """Return the settings that an environment names, or defaults, with the reference given."""
+    try:
+        found = Parity(**env.parity)
+    except TypeError as error:
+        raise DefinitionError(
+            f"parity of environment '{env.name}' is {shown(env.parity)}, expected arguments of Parity: {error}"
+        ) from None
+    return found if reference is None else replace(found, reference=reference, title="")
+
+
+class _Comparison:
+    """Replicas of an environment, and a reference for each."""
+
+    def __init__(
+        self,
+        env: Environment,
+        make: Callable[[], Reference],
+        whole: bool,
+        tolerance: float,
+        report: ParityReport,
+        replicas: int,
+        backend: str | Backend,
+        seed: int,
+    ) -> None:
+        self.env, self.whole, self.tolerance, self.report, self.seed = env, whole, tolerance, report, seed
+        pool = max(replicas, 100)
+        self.wrapper = EnvWrapper(env, replicas, backend, seed, auto_reset=False, reset_pool_size=pool)
+        self.references = [make() for _ in range(replicas)] if whole else [make()] * replicas
+        self.state_names = [*env.initial_state(np.random.default_rng(0)), *per_replica_attributes(env)]
+        self.seen = {array.name: array for array in observation_arrays(env)}
+        self.lines = _Lines(env)
+
+    @cached_property
+    def trials(self) -> Trials:
+        """Replicas that try other states within the tolerance."""
+        return Trials(lambda: self.env, self.wrapper.backend, False, self.seed)
+
+    def run(self, episodes: int, steps: int, act: Act, on_episodes: Callable[[int], None]) -> None:
+        """Compare until a number of episodes have ended, and a number of steps were taken."""
+        rng, first = np.random.default_rng(self.seed), (self.report.steps, self.report.episodes)
+        begins = np.ones(self.wrapper.num_envs, bool)
+        continues = np.zeros_like(begins)  # the reference's own state
+        while self.report.steps - first[0] < steps or self.report.episodes - first[1] < episodes:
+            before = self._arrays()
+            if "action_mask" in before and act is random_policy:
+                actions = random_policy(self.env, before, rng)
+            else:
+                actions = act(self.env, {name: before[name] for name in self.seen}, rng)
+            given = _by_name(actions)
+            saved = self.wrapper.ctx.save_state()
+            self.wrapper.step(actions)
+            after = self._arrays()
+            ended = after["terminated"] | after["truncated"]
+            for e, reference in enumerate(self.references):
+                own = {name: array[e] for name, array in given.items()}
+                if not continues[e]:
+                    reference.set_state(self._state(before, e))
+                    if begins[e]:
+                        self._check_start(e, before, reference, saved)
+                theirs = {name: np.ma.asanyarray(value) for name, value in reference.step(_as_given(own)).items()}
+                for name in ("rewards", "terminated"):
+                    if name not in theirs:
+                        raise DefinitionError(f"step of the reference {self.report.reference} returned no '{name}'")
+                theirs |= self._observed(reference)
+                agrees = self._check(e, int(before["timestep"][e]) + 1, after, theirs, own, saved)
+                continues[e] = self.whole and agrees and not ended[e]
+            self.report.steps += len(ended)
+            self.report.episodes += int(ended.sum())
+            self.report.terminated += int(after["terminated"].sum())
+            on_episodes(self.report.episodes)
+            begins = ended
+            if ended.any():
+                self.wrapper.reset(where=torch.from_numpy(ended).to(self.wrapper.device))
+        self.wrapper.close()
+
+    def _arrays(self) -> Arrays:
+        context = self.wrapper.ctx
+        names = (name for name in context.state_names if "." not in name and not name.startswith("final_"))
+        return {name: context[name].cpu().numpy().copy() for name in names}
+
+    def _state(self, arrays: Arrays, e: int) -> dict[str, Any]:
+        names = [*self.state_names, *(name for name in ("active", "rng") if name in arrays)]
+        state: dict[str, Any] = {name: arrays[name][e].copy() for name in names}
+        return state | {"timestep": int(arrays["timestep"][e])}
+
+    def _observed(self, reference: Reference) -> dict[str, Array]:
+        seen = reference.observations()
+        given = seen if isinstance(seen, Mapping) else {next(iter(self.seen)): seen}
+        return {name: np.ma.asanyarray(value) for name, value in given.items()}
+
+    def _check_start(self, e: int, before: Arrays, reference: Reference, saved: torch.Tensor) -> None:
+        if int(before["timestep"][e]) == 0:
+            ours = {name: before[name] for name in self.seen}
+            self._check(e, 0, ours, self._observed(reference), {}, saved)
+
+    def _check(
+        self, e: int, step: int, after: Arrays, theirs: dict[str, Array], actions: Arrays, saved: torch.Tensor
+    ) -> bool:
+        """Compare one replica after a step with the reference; return True if they agree."""
+        wrong: dict[str, Array] = {}
+        for name, expected in theirs.items():
+            if name not in after or name in NOT_COMPARED:
+                continue
+            found = after[name][e]
+            if found.shape != expected.shape:
+                raise DefinitionError(
+                    f"'{name}' of the reference {self.report.reference} has the shape {expected.shape}, that of the "
+                    f"environment {found.shape}"
+                )
+            differs, largest = self._compared(found, expected)
+            self.report.arrays[name] = max(self.report.arrays.get(name, 0.0), 0.0 if differs.any() else largest)
+            if differs.any():
+                wrong[name] = differs
+        if not wrong:
+            return True
+        names = sorted(wrong, key=self._rank)
+        if step and self._depends_on_rounding(e, after, theirs, wrong, actions, saved):
+            self.report.doubtful += 1
+            if self.report.first_doubtful is None:
+                first = names[0]
+                values = after[first][e], theirs[first]
+                self.report.first_doubtful = self._difference(first, wrong[first], e, step, *values, actions, saved)
+            return False
+        known = {found.array: place for place, found in enumerate(self.report.differences)}
+        for name in names:
+            if name in known:
+                found = self.report.differences[known[name]]
+                self.report.differences[known[name]] = replace(found, count=found.count + 1)
+            else:
+                values = after[name][e], theirs[name]
+                found = self._difference(name, wrong[name], e, step, *values, actions, saved)
+                self.report.differences.append(found)
+        return False
+
+    def _compared(self, ours: Array, theirs: Array) -> tuple[Array, float]:
+        """Return a mask of the elements that differ, and the largest absolute difference of floats."""
+        masked = np.ma.getmaskarray(theirs)
+        expected = np.asarray(np.ma.getdata(theirs))
+        if ours.dtype.kind != "f":
+            return (ours != expected) & ~masked, 0.0
+        wide, other = ours.astype(np.float64), expected.astype(np.float64)
+        same = (wide == other) | (np.isnan(wide) & np.isnan(other)) | masked
+        with np.errstate(invalid="ignore"):
+            gaps = np.where(same, 0.0, np.abs(wide - other))
+            within = gaps <= self.tolerance * np.maximum(1.0, np.abs(other))
+        return ~within & ~same, float(gaps.max(initial=0.0))
+
+    def _depends_on_rounding(
+        self,
+        e: int,
+        after: Arrays,
+        theirs: dict[str, Array],
+        wrong: dict[str, Array],
+        actions: Arrays,
+        saved: torch.Tensor,
+    ) -> bool:
+        if not any(after[name].dtype.kind == "f" for name in self.state_names if name in after) or not self.tolerance:
+            return False
+        is_decision = any(after[name].dtype.kind != "f" for name in wrong)
+        for name, differs in wrong.items():
+            gaps = np.abs(after[name][e].astype(np.float64) - np.ma.getdata(theirs[name]))[differs]
+            is_decision |= bool((gaps > JUMP * self.tolerance).any())
+        if not is_decision:
+            return False
+        is_over = bool(theirs["terminated"]) or bool(after["terminated"][e]) or bool(after["truncated"][e])
+        outcome = {"rewards": theirs["rewards"], "terminated": theirs["terminated"]}
+        if not is_over:  # otherwise the trials have begun another episode
+            outcome |= {name: array for name, array in theirs.items() if name in after and name not in NOT_COMPARED}
+        whole = {name: np.ma.getdata(array) for name, array in outcome.items() if not np.ma.getmaskarray(array).any()}
+        return self.trials.reproduces(
+            {name: array.astype(after[name].dtype) for name, array in whole.items()},
+            saved[e].cpu(),
+            {name: array.astype(self.wrapper.ctx[name].cpu().numpy().dtype) for name, array in actions.items()},
+            self.tolerance,
+        )
+
+    def _rank(self, name: str) -> int:
+        """Return the place of an array in reports: the state, which explains all others, first."""
+        others = ["terminated", "truncated", "rewards", *self.seen]
+        return others.index(name) + 1 if name in others else 0
+
+    def _difference(
+        self,
+        name: str,
+        differs: Array,
+        e: int,
+        step: int,
+        ours: Array,
+        theirs: Array,
+        actions: Arrays,
+        saved: torch.Tensor,
+    ) -> Difference:
+        index = tuple(int(i) for i in np.argwhere(differs)[0])
+        if name in self.seen:
+            agent: int | None = self.seen[name].agents[index[0]]
+        else:
+            agent = index[0] if index and ours.shape[0] == self.env.num_agents else None
+        rule = (self.lines.of(name, index, saved[e].cpu(), actions) if step else "") or self._kernel(name)
+        value = theirs[index]
+        return Difference(name, index, agent, rule, ours[index], value, step, e, actions, self.whole)
+
+    def _kernel(self, name: str) -> str:
+        kernel = (self.env.observe if name in self.seen else None) or self.env.step
+        return str(kernel.where)
+
+
+class _LineBackend(CheckingBackend):
+    """Backend that interprets a launch and keeps the line that wrote each element last."""
+
+    def __init__(self) -> None:
+        super().__init__(Report())
+        self.launches: list[CheckedLaunches] = []
+
+    def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
+        """Bind arguments to a fused kernel; see :class:`warpdrive.backends.interface.Backend`."""
+        kernel = fusion.kernel()
+        given = {name: as_array(arguments[name]) for name in kernel.parameters}
+        launches = CheckedLaunches(kernel.source, Grid.of(blocks, threads), self.report, max_steps=self.max_steps)
+        self.launches.append(launches)
+        return lambda: launches.interpreter.check(given)
+
+
+class _Lines:
+    """Lines of an environment's kernels that wrote an element."""
+
+    def __init__(self, env: Environment) -> None:
+        self.env = env
+
+    def of(self, name: str, index: tuple[int, ...], saved: torch.Tensor, actions: Arrays) -> str:
+        """Return ``file:line`` of the last write of an element in one step from a state; empty if there is none.
+
+        Args:
+            name: The name of the array.
+            index: The index of the element, for one replica.
+            saved: The state of the replica before the step.
+            actions: Its actions.
+        """
+        if not is_written_for(self.env, "Python"):
+            return ""
+        backend = _LineBackend()
+        wrapper = EnvWrapper(self.env, 1, backend, auto_reset=False)
+        wrapper.ctx.load_state(saved[None])
+        backend.launches.clear()
+        wrapper.step(_as_given({name: array[None] for name, array in actions.items()}))
+        found = ""
+        for launches in backend.launches:
+            for block in launches.interpreter.arguments.values():
+                if block.name == name:
+                    for address, (code, number) in block.writers.items():
+                        if block.index_of(address) == (0, *index):
+                            found = f"{code.co_filename}:{number}"
+        wrapper.close()
+        return found if source_line(found) else ""
+
+
+def random_policy(env: Environment, observations: Arrays, rng: np.random.Generator) -> Any:
+    """Return random actions, of a Box often its bounds; those that ``action_mask`` allows, if it is an observation."""
+    count = len(next(iter(observations.values())))
+    given = {}
+    for array in action_arrays(env):
+        if array.choices and "action_mask" in observations:
+            given[array.name] = allowed_actions(array, observations["action_mask"], rng)
+        else:
+            given[array.name] = random_actions(array, count, rng)
+        if isinstance(array.space, spaces.Box):  # as `EnvWrapper.step` does, and references may not
+            given[array.name] = np.clip(given[array.name], array.space.low, array.space.high)
+    return _as_given(given)
+
+
+def _by_name(actions: Any) -> Arrays:
+    if isinstance(actions, Mapping):
+        return {f"actions_{tag}": np.asarray(array) for tag, array in actions.items()}
+    return {"actions": np.asarray(actions)}
+
+
+def _as_given(actions: Arrays) -> Any:
+    return actions.get("actions", {name.partition("_")[2]: given for name, given in actions.items()})
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.9g}" if isinstance(value, (float, np.floating)) else str(value)
