@@ -20,12 +20,13 @@ from warpdrive.checks.environment import CheckingBackend, is_written_for
 from warpdrive.checks.findings import Report
 from warpdrive.checks.grid import Grid
 from warpdrive.checks.launch import CheckedLaunches
-from warpdrive.checks.memory import as_array
+from warpdrive.checks.memory import Block, as_array
 from warpdrive.checks.references import Reference, references_of
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
 from warpdrive.environment import check_environment as check_definition
 from warpdrive.errors import DefinitionError, shown
+from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Fusion
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.spaces import action_arrays, observation_arrays
@@ -36,6 +37,9 @@ Act = Callable[[Environment, Arrays, np.random.Generator], Any]
 """Policy: maps an environment and its observations (``[replicas, agents, ...]``, by name) to actions."""
 
 TOLERANCE = 1e-5
+
+LONGEST = 100_000
+"""Number of loop iterations and memory accesses of a thread up to which a step is interpreted."""
 
 NOT_COMPARED = ("timestep", "rng")
 """Arrays that belong to the library."""
@@ -475,7 +479,7 @@ class _LineBackend(CheckingBackend):
     """Backend that interprets a launch and keeps the line that wrote each element last."""
 
     def __init__(self) -> None:
-        super().__init__(Report())
+        super().__init__(Report(), max_steps=LONGEST)
         self.launches: list[CheckedLaunches] = []
 
     def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
@@ -492,6 +496,8 @@ class _Lines:
 
     def __init__(self, env: Environment) -> None:
         self.env = env
+        self._step: tuple[bytes, ...] = ()
+        self._written: dict[str, Block] = {}
 
     def of(self, name: str, index: tuple[int, ...], saved: torch.Tensor, actions: Arrays) -> str:
         """Return ``file:line`` of the last write of an element in one step from a state; empty if there is none.
@@ -504,20 +510,26 @@ class _Lines:
         """
         if not is_written_for(self.env, "Python"):
             return ""
-        backend = _LineBackend()
-        wrapper = EnvWrapper(self.env, 1, backend, auto_reset=False)
-        wrapper.ctx.load_state(saved[None])
-        backend.launches.clear()
-        wrapper.step(_as_given({name: array[None] for name, array in actions.items()}))
-        found = ""
-        for launches in backend.launches:
-            for block in launches.interpreter.arguments.values():
-                if block.name == name:
-                    for address, (code, number) in block.writers.items():
-                        if block.index_of(address) == (0, *index):
-                            found = f"{code.co_filename}:{number}"
-        wrapper.close()
+        step = saved.numpy().tobytes(), *(array.tobytes() for array in actions.values())
+        if step != self._step:
+            self._step, self._written = step, self._interpreted(saved, actions)
+        block, found = self._written.get(name), ""
+        for address, (code, number) in block.writers.items() if block else ():
+            if block and block.index_of(address) == (0, *index):
+                found = f"{code.co_filename}:{number}"
         return found if source_line(found) else ""
+
+    def _interpreted(self, saved: torch.Tensor, actions: Arrays) -> dict[str, Block]:
+        """Return the arrays of an interpreted step, with the lines that wrote their elements; none if it is long."""
+        backend = _LineBackend()
+        try:
+            wrapper = EnvWrapper(self.env, 1, backend, auto_reset=False)
+            wrapper.ctx.load_state(saved[None])
+            backend.launches.clear()
+            wrapper.step(_as_given({name: array[None] for name, array in actions.items()}))
+        except KernelError:  # of a check: the kernels have been compiled
+            return {}
+        return {block.name: block for each in backend.launches for block in each.interpreter.arguments.values()}
 
 
 def random_policy(env: Environment, observations: Arrays, rng: np.random.Generator) -> Any:

@@ -110,6 +110,14 @@ def test_a_difference_names_the_statement_the_values_and_the_actions():
     assert "observations[0, 1] of agent 0 is -0.25, and -0.5 in the reference" in str(found)
 
 
+def test_a_long_step_is_not_interpreted_and_names_the_kernel(monkeypatch):
+    monkeypatch.setattr("warpdrive.checks.parity.LONGEST", 3)
+    original = BallEnv()
+    original.seen_velocity = 2.0
+    found = check_parity(Ball(), original, episodes=3).first
+    assert found.array == "observations" and found.rule == see.where
+
+
 class Steps:
     """A reference with three methods, of an environment whose kernels draw."""
 
