@@ -263,8 +263,14 @@ def check_parity(
         allowed = tolerance if tolerance is not None else settings.tolerance if stated is None else stated
         policy = act or (settings.act_in_episodes if whole else None) or settings.act or random_policy
         count = min(replicas, episodes) if episodes else replicas
-        comparison = _Comparison(env, make, whole, allowed, report, count, backend, seed)
-        comparison.run(episodes, steps, policy, on_episodes)
+        try:
+            comparison = _Comparison(env, make, whole, allowed, report, count, backend, seed)
+            comparison.run(episodes, steps, policy, on_episodes)
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            raise DefinitionError(
+                f"the reference of '{env.name}' needs {package}, which is not installed: pip install {package}"
+            ) from error
     return report
 
 

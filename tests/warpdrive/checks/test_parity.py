@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import gymnasium
 import numpy as np
@@ -379,3 +380,11 @@ def test_the_command_compares_with_a_class(tmp_path, monkeypatch, capsys):
     assert main(["check", "cartpole", "--against", f"{here}:Longer", "--episodes", "5", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["equal"] and found["differences"][0]["array"] == "rewards" and found["episodes"] >= 5
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lbforaging"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "lbforaging", None)
+    with pytest.raises(DefinitionError, match="'lbf' needs lbforaging, which is not installed: pip install lbforaging"):
+        check_parity("lbf", episodes=1)
