@@ -21,7 +21,7 @@ from warpdrive.spaces import action_arrays, observation_arrays
 
 Array = npt.NDArray[Any]
 Put = Callable[[Any, dict[str, Any]], None] | Mapping[str, str] | None
-"""How the state of a replica is given to an original, see :class:`GymnasiumReference`."""
+"""Assignment of the state of a replica to an original, see :class:`GymnasiumReference`."""
 
 
 @runtime_checkable
@@ -244,13 +244,14 @@ class _Attributes:
         self._put = put if callable(put) else None
         self._names = dict(put) if isinstance(put, Mapping) else {}
         self._takes_all = put is None
+        if self._takes_all:
+            self._names = {name: name for name in environment.initial_state(np.random.default_rng(0))}
 
     def put(self, state: dict[str, Any]) -> None:
         if self._put is not None:
             self._put(self.original, state)
             return
         if self._takes_all:
-            self._names = {name: name for name in self.environment.initial_state(np.random.default_rng(0))}
             self._names = {name: name for name in self._names if name in state}
         for name, attribute in self._names.items():
             if name not in state:
