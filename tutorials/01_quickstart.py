@@ -57,7 +57,7 @@ def step(position, actions, rewards, terminated, ring_length, num_hunters):
 # environment: its first value comes from `initial_state` below, and it has one row per replica. `ring_length` and
 # `num_hunters` are attributes of the environment.
 #
-# What an agent sees is a kernel, too: how far ahead of it each of the others is, between -1 and 1.
+# Observations are written by a kernel, too: how far ahead of an agent each of the others is, between -1 and 1.
 
 
 # %%

@@ -159,7 +159,7 @@ def step(x, y, fruit, remaining, actions, rewards, terminated, side):
 # %% [markdown]
 # ## Observations
 #
-# What a robot sees is up to the game. The whole orchard would be 64 numbers and more; here it is the way to the nearest fruit,
+# Observations are up to the game. The whole orchard would be 64 numbers and more; here it is the way to the nearest fruit,
 # and to the nearest other robot, in units of the side. `observe` runs after each step and after each reset, so that observations
 # always belong to the state.
 

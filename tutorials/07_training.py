@@ -237,7 +237,7 @@ compare(["entropy_coef 0", "entropy_coef 1"])
 #
 # ## Sweeps
 #
-# What you did by hand, a command does for grids and ranges, in parallel processes, with a table and a picture at the
+# A command does the same for grids and ranges, in parallel processes, with a table and a picture at the
 # end:
 #
 # ```bash

@@ -240,7 +240,7 @@ plt.show()
 #     LOCAL_WORLD_SIZE=$SLURM_NTASKS_PER_NODE warpdrive train tag_gridworld'
 # ```
 #
-# What scales is set by the update: each gradient step is one message, so many small minibatches on many machines wait
+# The update limits scaling: each gradient step is one message, so many small minibatches on many machines wait
 # for the network most of the time. Use more replicas per process and fewer, larger minibatches. These commands have
 # been tested on several processes and simulated machines without GPUs; [Scaling](../docs/guides/scaling.md) has the
 # measurements and a model that predicts the efficiency.

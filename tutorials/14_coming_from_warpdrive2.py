@@ -171,7 +171,7 @@ print(Path("new.yaml").read_text())
 #
 # ## Port the environment
 #
-# What was described in a class and passed by position is now bound by **name**: `stock` is an array of
+# Arguments that a class passed by position are now bound by **name**: `stock` is an array of
 # `initial_state`, `growth` an attribute of the environment, `actions`, `rewards`, `terminated` and `observations`
 # belong to the library. It also counts the time, ends episodes at `episode_length`, sets rewards to 0 before each
 # step, samples, and resets. The parameter `share` is new: with it, boats divide the catch evenly.
