@@ -204,10 +204,10 @@ class _Turn:
 
     def _may_repeat(self, loop: Loop) -> bool:
         conditions = _conditions(loop)
-        self.relevant, expressions = _dependences(loop, conditions)
+        self.relevant, expressions = _dependences(loop.body, conditions)
         if not any(self.scope.reads_memory(node) for node in expressions):
             return False
-        self.depends = {name: _dependences(loop, parts)[0] for name, parts in _assignments(loop.body, [])}
+        self.depends = _dependences_of_names(loop.body)
         start = _State({name: _Value(frozenset({name})) for name in stored_names([loop])})
         if isinstance(loop, ast.While):
             start = self.evaluate(loop.test, start)
@@ -332,6 +332,7 @@ class _Turn:
 
 def _effects_of(function: Function, scope: _Scope) -> _Effects:
     turn = _Turn(None, scope)
+    turn.depends = _dependences_of_names(function.body)
     turn.block(function.body, _State())
     return _Effects(any(map(scope.reads_memory, function.body)), function.parameters, frozenset(turn.changed))
 
@@ -356,10 +357,15 @@ def _conditions(loop: Loop) -> list[ast.expr]:
     return found
 
 
-def _dependences(loop: Loop, conditions: Sequence[ast.AST]) -> tuple[set[str], list[ast.AST]]:
-    """Return the names that the conditions of a loop depend on, and the expressions involved."""
+def _dependences_of_names(body: list[ast.stmt]) -> dict[str, set[str]]:
+    """Return the names that each name assigned in the statements depends on."""
+    return {name: _dependences(body, parts)[0] for name, parts in _assignments(body, [])}
+
+
+def _dependences(body: list[ast.stmt], conditions: Sequence[ast.AST]) -> tuple[set[str], list[ast.AST]]:
+    """Return the names that conditions depend on through assignments in the statements, and the expressions."""
     expressions: list[ast.AST] = [*conditions]
-    assignments = list(_assignments(loop.body, []))
+    assignments = list(_assignments(body, []))
     names = loaded_names(expressions)
     while True:
         more = [

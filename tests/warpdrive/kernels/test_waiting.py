@@ -306,10 +306,18 @@ def iterates(a, out):
     out[0] = x
 
 
+def draws_until_free(rng, taken, out):
+    cell, free = 0, False
+    while not free:
+        cell = wd.random.integer(rng, cuda.blockIdx.x, cuda.threadIdx.x, 64)
+        free = taken[cell] == 0
+    out[0] = cell
+
+
 CASES = [
     *(waits_for_a_variable, waits_and_counts, waits_until_done, waits_for_all, waits_with_patience, waits_in_phases),
     *(waits_in_a_function, locks_and_unlocks, locks_and_unlocks_within, searches, follows_pointers),
-    *(swaps_what_it_read, takes_tasks, counts_down, converges, iterates),
+    *(swaps_what_it_read, takes_tasks, counts_down, converges, iterates, draws_until_free),
 ]
 
 
