@@ -37,6 +37,7 @@ ENVIRONMENTS: dict[str, dict[str, dict[str, Any]]] = {
         ", 2s-10x10-3p-3f": {"field_size": 10, "players": 3, "max_num_food": 3, "sight": 2, "force_coop": False},
         ", 15x15-4p-5f": {"field_size": 15, "players": 4, "max_num_food": 5, "force_coop": False},
     },
+    "matrix_game": {", climbing": {}, ", 3 agents": {"payoff": "climbing-3p", "observe_actions": True}},
     "flock": {", 20 boids": {"num_boids": 20, "world_size": 6.0}},
     "tag_gridworld": {"": {}},
     "tag_continuous": {
@@ -75,7 +76,7 @@ def main() -> None:
     for name, variants in ENVIRONMENTS.items():
         env = wd.make(name)
         # the dynamics of acrobot and of a flock are chaotic; who is tagged on one side only plays on on the other
-        is_stated = "episode_tolerance" in env.parity or name in ("lbf", "tag_gridworld", "battle")
+        is_stated = "episode_tolerance" in env.parity or name in ("lbf", "matrix_game", "tag_gridworld", "battle")
         for variant, whole_episodes in itertools.product(variants, [False] + [True] * is_stated):
             text, found = line(name, variant, options.steps, whole_episodes)
             lines.append(text)

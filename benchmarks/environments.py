@@ -3,8 +3,8 @@
     python benchmarks/environments.py            # writes benchmarks/results/environments.md
     python benchmarks/environments.py --quick    # one short run of each, print only
 
-Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2, lbforaging; those that are not installed are reported as
-missing.
+Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2, lbforaging, matrixgames; those that are not installed are
+reported as missing.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ def workloads(cores: int) -> list[Workload]:
         Workload("simple_spread", 1024, particles("simple_spread")),
         Workload("simple_tag", 1024, particles("simple_tag")),
         Workload("lbf", 1024, {"lbforaging, 1 replica": peers.lbforaging()}),
+        Workload("matrix_game", 4096, {"matrixgames, 1 replica": peers.matrixgames}),
         *tags,
         Workload("battle", 64, {}),
         Workload("flock", 16, {}),
@@ -174,7 +175,7 @@ def table(results: Sequence[Result]) -> str:
 def versions() -> str:
     """Return the versions of the libraries in the comparison."""
     installed = []
-    for name in ("gymnasium", "envpool", "gymnax", "jax", "jaxmarl", "vmas", "mpe2", "lbforaging"):
+    for name in ("gymnasium", "envpool", "gymnax", "jax", "jaxmarl", "vmas", "mpe2", "lbforaging", "matrixgames"):
         with contextlib.suppress(PackageNotFoundError):
             installed.append(f"{name} {version(name)}")
     return ", ".join(installed)

@@ -14,7 +14,9 @@ import warpdrive as wd
 REPLICAS, STEPS = 100, 10_000
 TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
 SEVERAL = {
-    **dict.fromkeys(("flock", "lbf", "simple_spread", "simple_tag", "tag_continuous", "tag_gridworld"), 500),
+    **dict.fromkeys(
+        ("flock", "lbf", "matrix_game", "simple_spread", "simple_tag", "tag_continuous", "tag_gridworld"), 500
+    ),
     "battle": 200,
 }
 """Numbers of steps of GPU code with several agents, which the host runs thread after thread, in 25 replicas."""

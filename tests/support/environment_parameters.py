@@ -66,6 +66,10 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
         },
         {"max_episode_steps": 17, "players": 3, "field_size": (6, 4), "sight": 1, "grid_observation": True},
     ],
+    "matrix_game": [
+        {**SHORT, "payoff": [[1.5, -2.0, 3.0], [4.0, 5.0, -6.0]], "observe_actions": True},
+        {**SHORT, "payoff": "climbing-3p"},
+    ],
     "simple_tag": [{**SHORT, "num_adversaries": 2, "num_good_agents": 2, "num_obstacles": 3}],
 }
 """Configurations by the registered name, with short episodes, so that many end.

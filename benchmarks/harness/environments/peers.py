@@ -169,6 +169,22 @@ def lbforaging(**parameters: Any) -> Peer:
     return make
 
 
+def matrixgames(replicas: int, seconds: float) -> Measure:
+    """Return a benchmark of ``matrixgames`` (NumPy) with one replica: the climbing game in episodes of 25 steps."""
+    from matrixgames.games import MatrixGame
+
+    from warpdrive.envs import matrix_game
+
+    env = MatrixGame(matrix_game.MatrixGame().tables, 25, last_action_state=False)
+    turns = itertools.cycle([env.action_space.sample() for _ in range(BATCHES)])
+
+    def step() -> None:
+        if env.step(next(turns))[2]:
+            env.reset()
+
+    return lambda: rate(step, 1, seconds)
+
+
 def jax_cartpole(replicas: int, seconds: float) -> Measure:
     """Return a benchmark of the cartpole of ``cartpole_jax.py``: a scan of steps under ``jit``."""
     steps, carry = scanned(replicas, JAX_STEPS)
