@@ -1,0 +1,92 @@
+"""The cooperative benchmark: episodes in the original packages, the unit of returns, and the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cooperative
+import numpy as np
+import pytest
+
+import warpdrive as wd
+from harness.cooperative.originals import Matrix, play
+from harness.cooperative.report import BEGIN, END, Reference, half_interval, merged, references, table
+from harness.cooperative.run import Run, finished
+from harness.cooperative.settings import SETTINGS, algorithms_of, configuration
+from harness.cooperative.tasks import FAMILIES, TASKS
+from warpdrive.training.config.load import load_config
+
+CLIMBING = TASKS["matrix-climbing"]
+
+
+class Constant:
+    """Policy that always takes the same action of each agent."""
+
+    def __init__(self, actions: list[int]) -> None:
+        self.actions = actions
+
+    def reset(self) -> None:
+        """Do nothing."""
+
+    def act(self, observations: Any, deterministic: bool) -> Any:
+        """Return the actions for ``[episodes, agents, ...]`` observations."""
+        assert observations.shape[1] == len(self.actions)
+        return np.tile(self.actions, (len(observations), 1))
+
+
+@pytest.mark.parametrize(("actions", "expected"), [([0, 0], 275), ([1, 1], 175), ([0, 1], -750)])
+def test_returns_of_matrix_games_count_the_common_payoff_once(actions: list[int], expected: float) -> None:
+    rewards = play(lambda: Matrix([[11, -30, 0], [-30, 7, 0], [0, 6, 5]]), {"agent": Constant(actions)}, 3, True)
+    assert [CLIMBING.team_return(total) for total in rewards] == [expected] * 3
+
+
+def test_players_that_stand_still_load_nothing() -> None:
+    pytest.importorskip("lbforaging")
+    assert play(TASKS["lbf-10x10-3p-3f"].original, {"agent": Constant([0, 0, 0])}, 2, True).tolist() == [0.0, 0.0]
+
+
+def test_returns_of_simple_spread_are_in_the_former_unit() -> None:
+    """By hand: distances of 2 for 25 steps, no collisions; each agent got -2 - 1 in every step, also for itself."""
+    half = 3 * 25 * 0.5 * -2  # mpe2 weights distances by 0.5
+    assert TASKS["mpe-spread"].team_return(half) == 3 * 25 * (-2 - 1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_settings_are_run_configurations(family: str) -> None:
+    known = [task for task in TASKS.values() if task.family == family and task.environment in wd.registered_names()]
+    for task in known:
+        for algorithm in algorithms_of(task):
+            load_config(configuration(task, algorithm, 0, "runs"))
+    assert set(SETTINGS) == set(FAMILIES)
+
+
+def test_finished_runs_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["matrix-climbing", "--algorithms", "ippo", "--quick", "--folder", str(tmp_path)]
+    assert cooperative.main(arguments) == 0
+    run = finished(tmp_path, CLIMBING, "ippo", 0, cooperative.QUICK_STEPS)
+    assert run is not None and -750 <= run.score <= 275 and run.curve and run.episodes == 2
+    assert finished(tmp_path, CLIMBING, "ippo", 0, 1.0) is None  # another number of steps
+    result = tmp_path / "matrix-climbing" / "ippo" / "0" / "result.json"
+    written = result.stat().st_mtime_ns
+    assert cooperative.main(arguments) == 0
+    assert result.stat().st_mtime_ns == written
+    assert cooperative.main([*arguments, "--list"]) == 0
+    assert f"{run.score:.2f} in" in capsys.readouterr().out
+
+
+def test_the_table_has_the_mean_and_the_interval_over_the_seeds() -> None:
+    scores = [1.0, 2.0, 3.0]
+    runs = [Run("lbf-8x8-2p-2f-coop", "qmix", seed, 10, 2.0, 100, 0.0, score) for seed, score in enumerate(scores)]
+    published = {("lbf-8x8-2p-2f-coop", "qmix"): Reference("", "", 1.5, 0.25, "")}
+    lines = table(runs, published, {}).splitlines()
+    row = "| `lbf-8x8-2p-2f-coop` | QMIX | 1.50 ± 0.25 | not run | 2.00 ± 2.48 | 0.00 | 10 | 2.0 | 3 |"
+    assert lines[0] == BEGIN and lines[-1] == END and row in lines  # 4.303 / sqrt(3) = 2.48
+    assert half_interval([1.0]) is None
+    newer = Run("lbf-8x8-2p-2f-coop", "qmix", 1, 10, 2.0, 100, 0.0, 7.0)
+    assert [run.greedy for run in merged(runs, [newer])] == [1.0, 7.0, 3.0]
+
+
+def test_published_values_name_tasks_and_sources() -> None:
+    for (task, algorithm), row in references(cooperative.RESULTS / "cooperative_published.csv").items():
+        assert task in TASKS and algorithm in cooperative.ALGORITHMS and row.source
