@@ -11,6 +11,27 @@ WD_FUNCTION void wd_record_per_agent(Source source, Record record, Slot slot) {
     record(slot(0), env, agent) = source(env, agent);
 }
 
+// Record a multiple of the sum of the rewards of an agent's team: the agents with the same number in `team`.
+template <class Rewards, class Team, class Share, class Record, class Slot>
+WD_FUNCTION void wd_record_team_reward(Rewards rewards, Team team, Share share, Record record, Slot slot) {
+    const int env = wd_env(), agent = wd_agent();
+    float total = 0.0f;
+    for (int other = 0; other < team.extent(0); ++other)
+        if (team(other) == team(agent)) total += rewards(env, other);
+    record(slot(0), env, agent) = total * share(agent);
+}
+
+// Copy an agent's observation, followed by a one-hot index of the agent. Agents without a row in `target` copy nothing.
+template <class Source, class Target, class SourceRows, class TargetRows, class Place>
+WD_FUNCTION void wd_extend_observation(Source source, Target target, SourceRows source_rows, TargetRows target_rows,
+                                       Place place) {
+    const int env = wd_env(), agent = wd_agent();
+    const int row = target_rows(agent), size = source.extent(2);
+    if (row < 0) return;
+    for (int i = 0; i < size; ++i) target(env, row, i) = source(env, source_rows(agent), i);
+    for (int i = size; i < target.extent(2); ++i) target(env, row, i) = i - size == place(agent) ? 1 : 0;
+}
+
 // Record one number per replica: record[t, env] = source[env].
 template <class Source, class Record, class Slot>
 WD_FUNCTION void wd_record_per_env(Source source, Record record, Slot slot) {

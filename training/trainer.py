@@ -29,6 +29,7 @@ from warpdrive.training.checkpoint.checkpoint import (
 )
 from warpdrive.training.checkpoint.resume import CHECKPOINT, check_spaces, checkpoint_of, last_state_of, restore
 from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.config.adapt import adapted_replicas
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.distributed.bootstrap import check_gpus, join, local_rank, share_of
@@ -85,7 +86,8 @@ class Trainer:
             see ``distributed.bootstrap.join``. Each has its own replicas; the sizes in ``config`` are totals.
 
     Attributes:
-        env: as given.
+        env: as given, or replicas with the same seed of the environment with ``agent_ids``, ``team_reward`` or without
+            ``parameter_sharing``.
         process_group: process group of the training.
         config: the validated configuration.
         learner: policies, rollouts and updates.
@@ -113,9 +115,9 @@ class Trainer:
         self.process_group = join()
         check_devices(env, self.process_group, device_id, num_devices)
         check_tags(env, policy_tag_to_agent_id_map)
-        self.env = env
         self.share = share_of(self.process_group, env, has_dedicated_learner(config))
         self.config = fitted(config, env, self.share)
+        self.env = env = adapted_replicas(env, self.config.policy)
         self.process_group.set_timeout(self.config.trainer.process_timeout)
         check_start(self.process_group, self.config, env.env)
         check_populations(self.config, self.process_group)
@@ -451,7 +453,7 @@ def make_env(config: RunConfig) -> EnvWrapper:
     device, backend = config.trainer.rollout_device, config.trainer.env_backend
     if not never_uses_gpu(backend) and device != "cpu":
         check_gpus(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), config.trainer.gpu_memory_fraction)
-    return make_replicas(
+    env = make_replicas(
         config.env.name,
         config.env.parameters,
         num_envs=max(share.count, 1),  # a process that only learns has one, which is never stepped
@@ -461,3 +463,6 @@ def make_env(config: RunConfig) -> EnvWrapper:
         first_env=share.first,
         process_id=local_rank(),
     )
+    if (adapted := adapted_replicas(env, config.policy)) is not env:
+        env.close()
+    return adapted

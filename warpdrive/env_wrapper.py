@@ -559,13 +559,14 @@ class EnvWrapper:
             num_envs: The number of replicas.
             seed: The seed.
             rendered: If True, the state includes what ``env.render`` requires.
-            options: Further parameters of the class; backend and size of the pool are by default those of this object.
+            options: Further parameters of the class; environment, backend and size of the pool are by default those of
+                this object.
 
         Returns:
             An EnvWrapper on the same device.
         """
-        given = {"env_backend": self.backend, "reset_pool_size": self.reset_pool_size, **options}
-        made = EnvWrapper(self.env, num_envs, seed=seed, **given)
+        given = {"env": self.env, "env_backend": self.backend, "reset_pool_size": self.reset_pool_size, **options}
+        made = EnvWrapper(num_envs=num_envs, seed=seed, **given)
         made.env_name, made.env_config = self.env_name, self.env_config
         return made
 

@@ -62,7 +62,7 @@ class PerReplica:
 
 def per_replica_attributes(environment: object) -> dict[str, PerReplica]:
     """Return the :class:`PerReplica` attributes of an environment or its class, by name."""
-    of_classes = [vars(cls) for cls in reversed(type(environment).__mro__)]
+    of_classes = [vars(cls) for cls in reversed(environment.__class__.__mro__)]  # the original's of an adapted one
     found = {name: value for attributes in (*of_classes, vars(environment)) for name, value in attributes.items()}
     return {name: value for name, value in found.items() if isinstance(value, PerReplica)}
 

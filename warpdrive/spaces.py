@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from warpdrive.adapted import adaptation_of, original_of
 from warpdrive.environment import Environment
 
 
@@ -53,9 +54,28 @@ def observation_arrays(environment: Environment) -> list[SpaceArray]:
     """Return the arrays of observations.
 
     They are named ``observations``, or ``observations_<tag>`` if tags have separate spaces; for each key of a Dict
-    space there is one, with the suffix ``_<key>``.
+    space there is one, with the suffix ``_<key>``. Policies of an adapted environment observe other arrays than its
+    kernel functions write, with the prefix ``extended.``, see :mod:`warpdrive.adapted`.
     """
-    return _arrays("observations", environment, environment.observation_space)
+    name = "extended.observations" if adaptation_of(environment).extends_observations else "observations"
+    return _arrays(name, environment, environment.observation_space)
+
+
+def written_observation_arrays(environment: Environment) -> list[SpaceArray]:
+    """Return the arrays of observations that kernel functions write."""
+    return observation_arrays(original_of(environment))
+
+
+def extended_arrays(environment: Environment) -> list[tuple[SpaceArray, SpaceArray]]:
+    """Return the arrays that policies of an adapted environment observe, each with the one that it is copied from."""
+    if not adaptation_of(environment).extends_observations:
+        return []
+    written = written_observation_arrays(environment)
+    of_tag = isinstance(original_of(environment).observation_space, dict)
+    return [
+        (array, next(a for a in written if {*array.agents} <= {*a.agents} and a.path[of_tag:] == array.path[1:]))
+        for array in observation_arrays(environment)
+    ]
 
 
 def action_arrays(environment: Environment) -> list[SpaceArray]:

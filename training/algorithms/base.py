@@ -18,6 +18,7 @@ from gymnasium import Space
 from pydantic import ValidationInfo, field_validator
 from torch import Tensor, nn
 
+from warpdrive.adapted import TeamReward
 from warpdrive.environment import Environment
 from warpdrive.errors import TrainingError
 from warpdrive.training.config.messages import Problem
@@ -90,6 +91,15 @@ class LearningConfig(Section):
     """Learning rate of the optimizer, Adam."""
     gamma: FractionSchedule = 0.99
     """Discount factor per environment step."""
+    agent_ids: bool = False
+    """If True, agents observe a one-hot index of themselves among the agents of the policy tag as well."""
+    team_reward: TeamReward = "own"
+    """Rewards in training: those of each agent, or the sum or mean over the agents of the policy tag.
+
+    Logged returns are of the environment's own rewards.
+    """
+    parameter_sharing: bool = True
+    """If False, each agent has a policy of its own: the section stands for those of ``<tag>_0``, ``<tag>_1``, ..."""
 
     @field_validator("load_tag")
     @classmethod

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import Space, spaces
 
+from warpdrive.adapted import BoxWithIds
 from warpdrive.errors import CheckpointError, DefinitionError, shown
 
 _LARGEST = 2**31
@@ -21,6 +22,8 @@ def describe_space(space: Space[Any]) -> dict[str, Any]:
     Raises:
         DefinitionError: the space is not a Box, Discrete, MultiDiscrete, or Dict of these.
     """
+    if isinstance(space, BoxWithIds):
+        return {**describe_space(space.original), "num_ids": space.num_ids}
     if isinstance(space, spaces.Box):
         bounds = {"low": _numbers(space.low), "high": _numbers(space.high)}
         return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype), **bounds}
@@ -52,7 +55,8 @@ def _space_of(description: Any) -> Space[Any]:
             raise ValueError
         shape, dtype = tuple(description["shape"]), np.dtype(description["dtype"])
         low, high = (_array(description[bound], shape, dtype) for bound in ("low", "high"))
-        return spaces.Box(low, high, shape, dtype.type)
+        box = spaces.Box(low, high, shape, dtype.type)
+        return BoxWithIds(box, int(description["num_ids"])) if "num_ids" in description else box
     if kind == "Discrete":
         if description["n"] > _LARGEST:
             raise ValueError

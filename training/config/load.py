@@ -25,7 +25,7 @@ from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.named_code import check_named_code, named_code
 from warpdrive.training.config.schema import POLICY_CONFIGS, RunConfig
 from warpdrive.training.config.section import Section
-from warpdrive.training.config.validate import problems_of
+from warpdrive.training.config.validate import problems_of, separate_policies
 from warpdrive.training.config.warpdrive2 import convert, is_of_warpdrive2
 from warpdrive.training.config.yaml import nearest_file, parse_override, read_yaml
 
@@ -97,6 +97,7 @@ def load_config(
         _put(raw, key, value)
     _expand_library(raw)
     _find_files(raw, Path())
+    separate_policies(raw, environment)
     problems = problems_of(raw, environment)
     if problems:
         raise ConfigError(_message(problems, where, overridden, created))
@@ -117,7 +118,7 @@ def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
 
 
 _DECIDED = ("env", "trainer.num_envs", "trainer.train_batch_size", "trainer.seed", "trainer.reset_pool_size")
-_DECIDED_OF_POLICIES = ("algorithm", "model", "of", "pool_size", "at_once")
+_DECIDED_OF_POLICIES = ("algorithm", "model", "of", "pool_size", "at_once", "agent_ids", "parameter_sharing")
 
 
 def check_resumable(before: Mapping[str, Any], config: RunConfig) -> None:

@@ -11,11 +11,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from warpdrive import registry
+from warpdrive.adapted import original_of
 from warpdrive.environment import Environment, check_environment, spaces_by_tag
 from warpdrive.errors import DefinitionError, WarpDriveError, nearest
 from warpdrive.training.algorithms.base import LearningConfig, UpdateSize
 from warpdrive.training.algorithms.on_policy import OnPolicyConfig
 from warpdrive.training.config import schema
+from warpdrive.training.config.adapt import adapted, names_of_agents
 from warpdrive.training.config.aliases import OTHER_NAMES
 from warpdrive.training.config.messages import Problem, described, explanation, unknown_key, without_follow_ups
 from warpdrive.training.config.section import Section
@@ -40,6 +42,12 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
     env_problems, made = _environment_problems(raw.get("env"))
     env = environment or made
     policies = raw.get("policy")
+    if env is not None and isinstance(policies, Mapping):
+        try:
+            env = adapted(env, policies)
+        except DefinitionError as error:
+            key, _, text = str(error).partition(": ")
+            return [(f"policy.{key}", text)]
     if isinstance(policies, Mapping):
         found_so_far = [key for key, _ in section_problems]
         for tag, settings in policies.items():
@@ -53,6 +61,31 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
         if not section_problems and not tag_problems:
             tag_problems = policy_problems(schema.RunConfig.model_validate(raw), env)
     return section_problems + env_problems + tag_problems
+
+
+def separate_policies(raw: dict[str, Any], environment: Environment | None) -> None:
+    """Replace each section with ``parameter_sharing: false`` by one for each agent of its policy tag, in place.
+
+    Args:
+        raw: run configuration, which may be invalid.
+        environment: environment; None: created from the section ``env``.
+    """
+    policies = raw.get("policy")
+    sections = policies.items() if isinstance(policies, Mapping) else ()
+    separate = [tag for tag, section in sections if isinstance(section, Mapping) and _is_separate(section)]
+    env = (environment or _environment_problems(raw.get("env"))[1]) if separate else None
+    if env is None:
+        return
+    agents = original_of(env).policy_tags
+    raw["policy"] = {
+        name: section
+        for tag, section in sections
+        for name in (names_of_agents(tag, len(agents[tag])) if tag in separate and tag in agents else [tag])
+    }
+
+
+def _is_separate(section: Mapping[str, Any]) -> bool:
+    return section.get("parameter_sharing") is False
 
 
 def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpdrive.errors import CheckpointError, ConfigError
 from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.config.schema import RunConfig
-from warpdrive.training.inference.trained_policy import load_policy
+from warpdrive.training.inference.trained_policy import SeparatePolicies, load_policy
 from warpdrive.training.models.base import Actor
 
 
@@ -27,6 +27,9 @@ def initialize_from_run(model: Actor, config: LearningConfig, tag: str) -> None:
         found = load_policy(config.load, wanted)
     except CheckpointError as error:
         raise ConfigError(f"policy.{tag}.load: {error}") from error
+    if isinstance(found, SeparatePolicies):
+        text = f"'{wanted}' in {config.load} has a policy for each agent, expected the tag of one"
+        raise ConfigError(f"policy.{tag}.load: {text}")
     if found.model.action_units != model.action_units:
         raise ConfigError(
             f"policy.{tag}.load: '{wanted}' in {config.load} maps the outputs of its model to actions differently; "

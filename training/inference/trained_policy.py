@@ -6,7 +6,7 @@ The manifest of a checkpoint holds the spaces (``checkpoint/space_description.py
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ import torch
 from gymnasium import Space, spaces
 from torch import Tensor
 
+from warpdrive.adapted import BoxWithIds
 from warpdrive.arguments import check_is, check_within
-from warpdrive.errors import ActionError, CheckpointError, ConfigError, nearest, one_line, shown
+from warpdrive.errors import ActionError, CheckpointError, ConfigError, ExportError, nearest, one_line, shown
 from warpdrive.observations import Observations, tensors
 from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.checkpoint.checkpoint import Which, find_checkpoint, read_models
@@ -43,6 +44,9 @@ class TrainedPolicy:
         action_space: action space of one agent.
         distribution: action distribution for the model's logits.
         seed: seed of sampled actions; None: not reproducible.
+
+    Attributes:
+        num_ids: number of agent ids at the end of an observation of the space, which :meth:`act` appends.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class TrainedPolicy:
         seed: int | None = None,
     ) -> None:
         assert action_space.shape is not None
+        self.num_ids = observation_space.num_ids if isinstance(observation_space, BoxWithIds) else 0
         self.tag, self.model = tag, model.eval()
         self.observation_space, self.action_space = observation_space, action_space
         self.device = next(model.parameters()).device
@@ -89,6 +94,7 @@ class TrainedPolicy:
         deterministic: bool = False,
         action_mask: npt.ArrayLike | Tensor | None = None,
         episode_start: npt.ArrayLike | Tensor | None = None,
+        agents: npt.ArrayLike | Tensor | None = None,
     ) -> Any:
         """Choose an action for each observation.
 
@@ -99,6 +105,9 @@ class TrainedPolicy:
             action_mask: ``[..., choices]`` bool, False for choices that are not allowed; None: all are.
             episode_start: ``[...]`` bool, True for rows in which an episode begins with this observation; None:
                 nowhere. Only used by recurrent policies.
+            agents: ``[...]`` integers, index of each row's agent among those of the policy tag; None: the last of the
+                axes ``...`` has all these agents in order. Only used by policies with ``agent_ids``, whose observations
+                are those of the environment, without ids.
 
         Returns:
             Actions for the environment: ``[...]`` int64 for Discrete, ``[..., n]`` int64 for MultiDiscrete,
@@ -109,7 +118,7 @@ class TrainedPolicy:
             ActionError: ``observations`` or ``action_mask`` have another shape than in training; the number of rows
                 differs from that of a recurrent policy's state; or the model's outputs are NaN.
         """
-        leading, seen = self._rows(observations)
+        leading, seen = self._rows(observations) if not self.num_ids else self._rows_with_ids(observations, agents)
         logits, memory = self.model.step(seen, self._recurrent_state(leading, episode_start))
         if bool(logits.isnan().any()):
             raise ActionError(
@@ -138,6 +147,25 @@ class TrainedPolicy:
         if len(set(leading.values())) > 1:
             raise ActionError(f"policy '{self.tag}': found different numbers of observations by key: {leading}")
         return next(iter(rows.values()))[0], {key: part for key, (_, part) in rows.items()}
+
+    def _rows_with_ids(self, observations: Any, agents: npt.ArrayLike | Tensor | None) -> tuple[torch.Size, Tensor]:
+        """Return the leading axes, and flattened rows of observations with ids."""
+        assert isinstance(self.observation_space, BoxWithIds)
+        space = self.observation_space.original
+        leading, rows = self._rows_of("observations", observations, space)
+        ids = torch.arange(self.num_ids, device=self.device)
+        which = ids if agents is None else self._tensor("agents", agents).long()
+        ends = leading[len(leading) - which.dim() :]
+        if which.dim() > len(leading) or which.shape != ends or not bool(torch.isin(which, ids).all()):
+            found = (
+                f"observations of shape {(*leading, *rows.shape[1:])}" if agents is None else f"agents {shown(agents)}"
+            )
+            raise ActionError(
+                f"policy '{self.tag}': found {found}, expected observations [..., {self.num_ids}, {space.shape[0]}] of "
+                f"all agents in order, or agents=... with the index of each row's agent, 0 to {self.num_ids - 1}"
+            )
+        which = which.expand(leading).reshape(-1, 1)
+        return leading, torch.cat([rows, (which == ids).to(rows.dtype)], dim=-1)
 
     def _rows_of(self, what: str, observations: npt.ArrayLike | Tensor, space: Space[Any]) -> tuple[torch.Size, Tensor]:
         seen, shape = self._tensor(what, observations), space.shape
@@ -216,7 +244,8 @@ class TrainedPolicy:
         ``observations_<key>`` for each key of a Dict space, sorted; ``action_mask [batch, choices]`` bool, if
         requested; for recurrent policies ``state [batch, state_size]`` float32, zeros where an episode begins. Outputs:
         ``actions``, the most probable ones, as returned by :meth:`act`; ``logits [batch, n]`` float32, the model's
-        outputs before masking; for recurrent policies ``next_state``.
+        outputs before masking; for recurrent policies ``next_state``. Observations of a policy with ``agent_ids`` end
+        with the one-hot index of the agent.
 
         Args:
             path: the file.
@@ -237,6 +266,82 @@ class TrainedPolicy:
         return f"TrainedPolicy('{self.tag}', {self.observation_space} -> {self.action_space})"
 
 
+class SeparatePolicies(TrainedPolicy):
+    """Policies of the agents of a tag with ``parameter_sharing: false``, which act together.
+
+    Args:
+        policies: policy of each agent, in order.
+
+    Attributes:
+        policies: as given; other attributes are those of the first one.
+    """
+
+    def __init__(self, policies: Sequence[TrainedPolicy]) -> None:
+        self.__dict__ |= vars(policies[0])
+        self.policies, self.tag = list(policies), policies[0].tag.rpartition("_")[0]
+
+    def reset(self) -> None:
+        """See :meth:`TrainedPolicy.reset`."""
+        for policy in self.policies:
+            policy.reset()
+
+    def act(
+        self,
+        observations: Any,
+        deterministic: bool = False,
+        action_mask: Any = None,
+        episode_start: Any = None,
+        agents: Any = None,
+    ) -> Any:
+        """Choose an action for each agent, see :meth:`TrainedPolicy.act`.
+
+        Args:
+            observations: ``[..., agents, *shape of an observation]``, of all agents in order, without ids.
+            deterministic: If True, take the most probable actions instead of sampling.
+            action_mask: ``[..., agents, choices]`` bool, or None.
+            episode_start: ``[..., agents]`` bool, or None.
+            agents: None: the policies are of all agents in order.
+
+        Returns:
+            Actions ``[..., agents, *shape of an action]``: a tensor if ``observations`` are a tensor, else an array.
+
+        Raises:
+            ActionError: an argument has another shape, or observations are of a Dict space.
+        """
+        if isinstance(self.observation_space, spaces.Dict) or agents is not None:
+            found = "observations by key" if agents is None else "agents"
+            raise ActionError(f"policies of '{self.tag}': found {found}, expected an array of all agents' observations")
+        seen = self._by_agent("observations", observations, len(self.observation_space.shape or ()))
+        masks = self._by_agent("action_mask", action_mask, 1)
+        starts = self._by_agent("episode_start", episode_start, 0)
+        actions = [
+            policy.act(own, deterministic, mask, start, agents=number if policy.num_ids else None)
+            for number, (policy, own, mask, start) in enumerate(zip(self.policies, seen, masks, starts, strict=True))
+        ]
+        axis = actions[0].ndim - len(self.action_space.shape or ())
+        return torch.stack(actions, axis) if isinstance(actions[0], Tensor) else np.stack(actions, axis)
+
+    def _by_agent(self, name: str, given: Any, axes: int) -> list[Any]:
+        """Return the part of each agent, whose axis is in front of the last ``axes`` ones."""
+        count = len(self.policies)
+        if given is None:
+            return [None] * count
+        array = given if isinstance(given, Tensor) else np.asarray(given)
+        axis = array.ndim - 1 - axes
+        if axis < 0 or array.shape[axis] != count:
+            expected = ", ".join(["...", str(count), *["n"] * axes])
+            raise ActionError(
+                f"policies of '{self.tag}': found {name} of shape {tuple(array.shape)}, expected [{expected}] of all "
+                f"{count} agents in order"
+            )
+        return list(array.unbind(axis) if isinstance(array, Tensor) else np.moveaxis(array, axis, 0))
+
+    def export(self, path: str | Path, *, action_mask: bool = False) -> Path:
+        """Raise ``ExportError``: each agent's policy is exported to a file of its own."""
+        names = ", ".join(policy.tag for policy in self.policies)
+        raise ExportError(f"{path}: found the policies of several agents, expected the tag of one: {names}")
+
+
 def load_policy(
     run_or_checkpoint: str | Path,
     tag: str | None = None,
@@ -255,7 +360,8 @@ def load_policy(
 
     Args:
         run_or_checkpoint: a run (its folder or name) or a checkpoint folder.
-        tag: policy tag; None: the only trained one.
+        tag: policy tag; None: the only trained one. The tag ``agent`` of agents that do not share parameters stands for
+            their policies ``agent_0``, ``agent_1``, ...
         which: checkpoint of a run: ``"latest"``, or ``"best"`` by the evaluations during training.
         device: device of the policy, as named by PyTorch.
         seed: seed of sampled actions; None: not reproducible.
@@ -275,6 +381,11 @@ def load_policy(
     folder = find_checkpoint(run_or_checkpoint, which)
     checkpoint = read_models(folder)
     config = config_of_checkpoint(checkpoint.config, folder)
+    if separate := _separate(tag, config):
+        options: dict[str, Any] = {"which": which, "device": device, "trust": trust}
+        seeds = [None if seed is None else seed + number for number in range(len(separate))]
+        parts = [load_policy(folder, name, seed=own, **options) for name, own in zip(separate, seeds, strict=True)]
+        return SeparatePolicies(parts)
     tag = _chosen(tag, config, folder)
     settings = config.policy[tag]
     assert isinstance(settings, LearningConfig)
@@ -308,6 +419,16 @@ def found_device(name: str | torch.device) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(f"device is {shown(name)}: {one_line(str(error).partition(chr(10))[0], 100)}") from None
     return device
+
+
+def _separate(tag: str | None, config: RunConfig) -> list[str]:
+    """Return the policy tags of agents that do not share parameters, if ``tag`` stands for several, or []."""
+    trained = {name: part for name, part in config.policy.items() if isinstance(part, LearningConfig)}
+    of_agents = [name for name, part in trained.items() if not part.parameter_sharing]
+    if tag is None and len(of_agents) < len(trained):
+        return []
+    found = [name for name in of_agents if tag in (None, name.rpartition("_")[0])]
+    return found if len({name.rpartition("_")[0] for name in found}) == 1 and tag not in trained else []
 
 
 def _chosen(tag: str | None, config: RunConfig, folder: Path) -> str:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from warpdrive import episode_log, resetter, sampler
+from warpdrive.adapted import adaptation_of
 from warpdrive.backends.interface import Backend
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, KernelFunction
@@ -24,7 +25,7 @@ from warpdrive.fused_step import rollout_writer
 from warpdrive.fused_step.binding import Binding
 from warpdrive.kernels.fusion import Barrier, Call, FusedStep, Fusion, When
 from warpdrive.kernels.kernel import DeviceFunction
-from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
+from warpdrive.spaces import SpaceArray, action_arrays, extended_arrays, observation_arrays
 
 NEXT = "next."
 """Prefix of arrays with the start of a replica's next episode, if the host provides it."""
@@ -96,6 +97,12 @@ class FusedKernel:
         leading = 2 if name.startswith("rollout.") else 1
         self.arguments[parameter_of(f"{name}.rows")] = tensor.view(*tensor.shape[:leading], -1)
         return f"{name}.rows"
+
+    def items(self, name: str) -> str:
+        """Return the name of an array ``[num_envs, agents, ...]`` viewed with three axes."""
+        tensor = self.context[name]
+        self.arguments[parameter_of(f"{name}.items")] = tensor.view(*tensor.shape[:2], -1)
+        return f"{name}.items"
 
     def _array(self, name: str) -> str:
         parameter = parameter_of(name)
@@ -239,7 +246,17 @@ def _end_step(
     context, observations = fused.context, observation_arrays(environment)
     fused.call(episode_log.add_rewards, running_return="episode.running_return")
     if sampled:
-        _record(fused, rollout_writer.record_per_agent, "rewards")
+        if adaptation_of(environment).team_rewards:
+            team = {name: f"constant.team.{name}" for name in ("number", "share")}
+            fused.call(
+                rollout_writer.record_team_reward,
+                team=team["number"],
+                share=team["share"],
+                record="rollout.rewards",
+                slot="rollout.step",
+            )
+        else:
+            _record(fused, rollout_writer.record_per_agent, "rewards")
         for name in ("terminated", "truncated"):
             _record(fused, rollout_writer.record_per_env, name)
         if "active" in context:
@@ -273,7 +290,7 @@ def _end_step(
 
 def _advance(fused: FusedKernel, binding: Binding) -> None:
     fused.call_user(binding.functions.step, binding)
-    fused.call_user(binding.functions.observe, binding)
+    _observe(fused, binding)
     fused.call(episode_log.end_step, episode_length="constant.episode_length")
     fused.barrier()
 
@@ -389,7 +406,23 @@ def _restart(fused: FusedKernel, binding: Binding) -> None:
     fused.call(resetter.start_episode, running_return="episode.running_return")
     fused.barrier()
     fused.call_user(binding.functions.reset, binding)
+    _observe(fused, binding)
+
+
+def _observe(fused: FusedKernel, binding: Binding) -> None:
+    """Call the environment's ``observe``, and extend the observations of an adapted environment."""
     fused.call_user(binding.functions.observe, binding)
+    for target, source in (pairs := extended_arrays(binding.environment)):
+        fused.call(
+            rollout_writer.extend_observation,
+            source=fused.items(source.name),
+            target=fused.items(target.name),
+            source_rows=f"constant.rows_of_{source.name}",
+            target_rows=f"constant.rows_of_{target.name}",
+            place="constant.team.place",
+        )
+    if pairs:
+        fused.barrier()
 
 
 def _plain_name(name: str) -> str:

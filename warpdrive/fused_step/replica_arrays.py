@@ -12,12 +12,19 @@ import torch
 from gymnasium import spaces
 
 from warpdrive import random
+from warpdrive.adapted import original_of, team_of
 from warpdrive.device_context import DeviceContext, host_memory, torch_dtype
 from warpdrive.environment import Environment, KernelFunctions, State, functions_in_every_language
 from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.fused_step.binding import Binding, named_parameters
 from warpdrive.per_replica import per_replica_attributes
-from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
+from warpdrive.spaces import (
+    SpaceArray,
+    action_arrays,
+    extended_arrays,
+    observation_arrays,
+    written_observation_arrays,
+)
 from warpdrive.user_code import user_code
 
 _LONGEST_DRAWING = 30
@@ -180,7 +187,7 @@ def _reserved(environment: Environment, start: State) -> Shapes:
         "truncated": ((), np.bool_),
         "timestep": ((), np.int32),
     }
-    for array in (*observation_arrays(environment), *action_arrays(environment)):
+    for array in (*written_observation_arrays(environment), *action_arrays(environment)):
         if array.name in reserved:
             raise DefinitionError(
                 f"{type(environment).__name__}: two observations would be called '{array.name}': rename a policy "
@@ -204,6 +211,7 @@ def _own(environment: Environment) -> Shapes:
     """Return the library's internal arrays, whose names no user kernel can have."""
     agents = int(environment.num_agents)
     own: Shapes = {f"final_{array.name}": (array.shape, array.dtype) for array in observation_arrays(environment)}
+    own |= {array.name: (array.shape, array.dtype) for array, _ in extended_arrays(environment)}
     own |= {f"episode.{name}": ((agents,), np.float32) for name in ("running_return", "last_return", "return_sum")}
     counts = ("last_length", "length_sum", "episodes", "terminations")
     own |= {f"episode.{name}": ((), np.int32) for name in counts}
@@ -243,6 +251,11 @@ def _fill(environment: Environment, context: DeviceContext, starts: list[State],
     context.put("constant.episode_length", np.array([environment.episode_length], np.int32))
     _fill_streams(context, seed, first_env, agents)
     context.put("sampler.greedy", np.zeros(1, np.int32))
+    if original_of(environment) is not environment:
+        for name, values in team_of(environment)._asdict().items():
+            context.put(f"constant.team.{name}", values)
+    for array in {array.name: array for pair in extended_arrays(environment) for array in pair}.values():
+        context.put(f"constant.rows_of_{array.name}", _rows(array.agents, agents))
     for array in action_arrays(environment):
         _put_sampler_arrays(context, array, environment.policy_tags, agents)
 

@@ -11,6 +11,7 @@ can have truncations in a rollout: values are bootstrapped exactly, without a se
 
 from __future__ import annotations
 
+import numpy as np
 from numba import cuda
 
 from warpdrive.kernels.kernel import device_function
@@ -27,6 +28,45 @@ def record_per_agent(source, record, slot):  # type: ignore[no-untyped-def]
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     record[slot[0], env, agent] = source[env, agent]
+
+
+@device_function
+def record_team_reward(rewards, team, share, record, slot):  # type: ignore[no-untyped-def]
+    """Record a multiple of the sum of the rewards of an agent's team.
+
+    Args:
+        rewards: ``[num_envs, num_agents]`` float32, rewards of this step.
+        team: ``[num_agents]`` int32, equal for the agents of one team.
+        share: ``[num_agents]`` float32, factor of the sum.
+        record: ``[num_steps, num_envs, num_agents]``, rollout.
+        slot: ``[1]`` int32, index t of the step.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    total = np.float32(0.0)
+    for other in range(team.shape[0]):
+        if team[other] == team[agent]:
+            total += rewards[env, other]
+    record[slot[0], env, agent] = total * share[agent]
+
+
+@device_function
+def extend_observation(source, target, source_rows, target_rows, place):  # type: ignore[no-untyped-def]
+    """Copy an agent's observation, followed by a one-hot index of the agent.
+
+    Args:
+        source: ``[num_envs, agents, size]``, observations as written by the environment.
+        target: ``[num_envs, agents of a tag, size + number of ids]``, written.
+        source_rows: ``[num_agents]`` int32, row of each agent in ``source``.
+        target_rows: ``[num_agents]`` int32, row of each agent in ``target``; -1 for other agents.
+        place: ``[num_agents]`` int32, index of each agent among the ids.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    row, size = target_rows[agent], source.shape[2]
+    if row >= 0:
+        for index in range(size):
+            target[env, row, index] = source[env, source_rows[agent], index]
+        for index in range(size, target.shape[2]):
+            target[env, row, index] = 1 if index - size == place[agent] else 0
 
 
 @device_function
