@@ -53,9 +53,10 @@ EPISODES = 100
 Job = tuple[Task, str, int]
 
 
-def missing(task: Task) -> str | None:
-    """Return why a task cannot be run on this machine; None if it can."""
+def missing(task: Task, algorithm: str) -> str | None:
+    """Return why a task cannot be trained with an algorithm on this machine; None if it can."""
     import warpdrive as wd
+    from warpdrive.training.config.schema import POLICY_CONFIGS
 
     package = PACKAGES.get(task.family)
     if task.environment not in wd.registered_names():
@@ -64,7 +65,8 @@ def missing(task: Task) -> str | None:
         return f"the package {package} is not installed"
     if task.opponent and CHECKOUT not in os.environ:
         return f"{CHECKOUT} is not set to a checkout of EPyMARL"
-    return None
+    section = configuration(task, algorithm, 0, "")["policy"][task.learning[0]]["algorithm"]
+    return None if section in POLICY_CONFIGS else f"there is no algorithm '{section}'"
 
 
 def measured(job: Job, options: argparse.Namespace) -> Run:
@@ -157,11 +159,13 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     jobs: list[Job] = []
     for task in chosen(options.tasks):
-        if reason := missing(task):
-            print(f"{task.name} is left out: {reason}", file=sys.stderr)
-            continue
         for algorithm in algorithms_of(task):
-            jobs += [(task, algorithm, seed) for seed in range(options.seeds) if algorithm in algorithms]
+            if algorithm not in algorithms:
+                continue
+            if reason := missing(task, algorithm):
+                print(f"{task.name} {algorithm} is left out: {reason}", file=sys.stderr)
+                continue
+            jobs += [(task, algorithm, seed) for seed in range(options.seeds)]
     found = {job: finished(options.folder, *job, options.steps) for job in jobs}
     if options.list:
         for (task, algorithm, seed), run in found.items():

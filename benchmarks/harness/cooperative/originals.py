@@ -110,22 +110,29 @@ class Warehouse(_Tuples):
 
 
 class Particles:
-    """Environment of ``mpe2``; agents that do not learn are controlled by EPyMARL's network ``opponent``."""
+    """Environment of ``mpe2``; agents that do not learn are controlled by EPyMARL's network ``opponent``.
 
-    def __init__(self, module: str, learning: Sequence[str], opponent: str | None = None) -> None:
+    Observations are padded with zeros to the longest, and actions that an agent does not have are masked.
+    """
+
+    def __init__(self, module: str, tag: str, opponent: str | None = None) -> None:
         import importlib
 
         self.env = importlib.import_module(f"mpe2.{module}").parallel_env(max_cycles=25)
         self.env.reset(seed=0)
-        self.names = [name for name in self.env.agents if _tag(name) in learning]
-        self.tags = tuple(_tag(name) for name in self.names)
+        self.names = [name for name in self.env.agents if tag in ("agent", _tag(name))]
+        self.tags = (tag,) * len(self.names)
         self.opponent = pretrained(opponent) if opponent else None
         self.seen: Mapping[str, Any] = {}
+        self.length = max(self.env.observation_space(name).shape[0] for name in self.names)
+        counts = [self.env.action_space(name).n for name in self.names]
+        if min(counts) < max(counts):
+            self.action_mask = np.arange(max(counts)) < np.array(counts)[:, None]
 
     def reset(self, seed: int) -> Agents:
         """See ``Original``."""
         self.seen = self.env.reset(seed=seed)[0]
-        return [self.seen[name] for name in self.names]
+        return self._observations()
 
     def step(self, actions: Agents) -> tuple[Agents, float, bool]:
         """See ``Original``."""
@@ -136,12 +143,15 @@ class Particles:
                 chosen[name] = int(self.opponent(self.seen[name][None])[0])
         self.seen, rewards, terminated, truncated, _ = self.env.step(chosen)
         done = all(terminated.values()) or all(truncated.values())
-        return [self.seen[name] for name in self.names], sum(rewards[name] for name in self.names), done
+        return self._observations(), sum(rewards[name] for name in self.names), done
+
+    def _observations(self) -> Agents:
+        return [np.pad(self.seen[name], (0, self.length - len(self.seen[name]))) for name in self.names]
 
 
 def _tag(name: str) -> str:
-    """Return our policy tag of an agent of ``mpe2``; ``simple_spread`` has agents only, and other tasks good ones."""
-    return {"agent": "agent", "adversary": "adversary"}.get(name.rpartition("_")[0], name.rpartition("_")[0])
+    """Return our policy tag of an agent of ``mpe2``, in tasks with adversaries."""
+    return "adversary" if name.startswith("adversary") else "good_agent"
 
 
 @cache
@@ -177,14 +187,14 @@ def pretrained(name: str) -> Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]]
 
 
 class Kitchen:
-    """``OvercookedEnv`` of ``overcooked_ai_py``: lossless encodings, sparse rewards, episodes of 400 steps."""
+    """``OvercookedEnv`` of ``overcooked_ai_py``: features, sparse rewards, old dynamics, episodes of 400 steps."""
 
     def __init__(self, layout: str) -> None:
         from overcooked_ai_py.mdp.overcooked_env import OvercookedEnv
         from overcooked_ai_py.mdp.overcooked_mdp import OvercookedGridworld
 
-        self.mdp = OvercookedGridworld.from_layout_name(layout)
-        self.env = OvercookedEnv.from_mdp(self.mdp, horizon=400, info_level=0)
+        mdp = OvercookedGridworld.from_layout_name(layout, old_dynamics=True)
+        self.env = OvercookedEnv.from_mdp(mdp, horizon=400, info_level=0)
         self.tags = ("agent", "agent")
 
     def reset(self, seed: int) -> Agents:
@@ -201,7 +211,7 @@ class Kitchen:
         return self._observations(), 2.0 * float(reward), bool(done)
 
     def _observations(self) -> Agents:
-        return list(self.mdp.lossless_state_encoding(self.env.state, horizon=400))
+        return [np.asarray(each, np.float32) for each in self.env.featurize_state_mdp(self.env.state)]
 
 
 def play(
@@ -234,7 +244,10 @@ def play(
         chosen: list[list[Any]] = [[None] * len(tags) for _ in envs]
         for tag, agents in agents_of.items():  # ended episodes keep their rows: recurrent policies count them
             rows = np.stack([[np.asarray(each[agent]) for agent in agents] for each in seen])
-            actions = policies[tag].act(rows, deterministic=deterministic)
+            mask = getattr(envs[0], "action_mask", None)
+            if mask is not None:
+                mask = np.broadcast_to(mask[agents], (episodes, len(agents), mask.shape[1]))
+            actions = policies[tag].act(rows, deterministic=deterministic, action_mask=mask)
             for number, row in enumerate(actions):
                 for agent, action in zip(agents, row, strict=True):
                     chosen[number][agent] = action

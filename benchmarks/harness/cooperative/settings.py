@@ -15,59 +15,53 @@ GREEDY = ("qmix", "vdn", "pqn_vdn")
 MILLION = 1_000_000
 
 
-def _ppo(**changes: Any) -> dict[str, Any]:
-    network = {"hidden": [64, 64], "activation": "relu", "normalize_observations": True}
-    return {"algorithm": "ppo", "epochs": 4, "minibatches": 4, "gae_lambda": 0.95, "model": network, **changes}
-
-
+TEAM = {"agent_ids": True, "team_reward": "sum"}
 CENTRAL = {"centralized_critic": True}
-_MATRIX = _ppo(lr=3e-3, gamma=0.0, entropy_coef=[[0, 1.0], [60_000, 0.01]], model={"hidden": [16]})
-_PARTICLES = _ppo(lr=1e-3, gamma=0.95, entropy_coef=0.01)
-_FORAGING = _ppo(lr=1e-3, gamma=0.95, entropy_coef=0.01)
-_WAREHOUSE = _ppo(lr=5e-4, gamma=0.99, entropy_coef=0.01)
-_KITCHEN = _ppo(lr=5e-4, gamma=0.99, entropy_coef=0.01)
+NETWORK = {"hidden": [64, 64], "activation": "relu", "normalize_observations": True}
+PPO = TEAM | {"algorithm": "ppo", "epochs": 4, "minibatches": 4, "gae_lambda": 0.95, "model": NETWORK}
+MIXED = {
+    "agent_ids": True,
+    "model": {"type": "gru", "hidden": [64], "units": 64, "activation": "relu"},
+    "normalize_rewards": True,
+    "lr": 5e-4,
+    "batch_size": 32,
+    "buffer_size": 5000,
+}
+
+
+def _both(steps: int, num_envs: int, train_batch_size: int, **policy: Any) -> dict[str, Setting]:
+    """Return the settings of IPPO and MAPPO, which differ in the critic."""
+    trainer = {"num_envs": num_envs, "train_batch_size": train_batch_size}
+    ippo = {"steps": steps, "trainer": trainer, "policy": PPO | policy}
+    return {"ippo": ippo, "mappo": ippo | {"policy": PPO | policy | CENTRAL}}
+
+
+def _mixed(steps: int, num_envs: int, episode: int, annealed: int, **policy: Any) -> dict[str, Setting]:
+    """Return the settings of QMIX and VDN, whose sequences are as long as episodes."""
+    trainer = {"num_envs": num_envs, "train_batch_size": num_envs * episode}
+    own = {"steps": steps, "trainer": trainer}
+    policy = MIXED | {"epsilon": [[0, 1.0], [annealed, 0.05]], **policy}
+    return {name: own | {"policy": policy | {"algorithm": name}} for name in ("qmix", "vdn")}
+
 
 SETTINGS: dict[str, dict[str, Setting]] = {
     "matrix": {
-        "ippo": {"steps": 100_000, "trainer": {"num_envs": 64, "train_batch_size": 1600}, "policy": _MATRIX},
-        "mappo": {
-            "steps": 100_000,
-            "trainer": {"num_envs": 64, "train_batch_size": 1600},
-            "policy": _MATRIX | CENTRAL,
-        },
+        **_both(100_000, 64, 1600, lr=3e-3, gamma=0.0, entropy_coef=[[0, 1.0], [60_000, 0.01]], model={"hidden": [16]}),
+        **_mixed(50_000, 4, 25, 25_000, gamma=0.9),
     },
     "mpe": {
-        "ippo": {"steps": 5 * MILLION, "trainer": {"num_envs": 256, "train_batch_size": 6400}, "policy": _PARTICLES},
-        "mappo": {
-            "steps": 5 * MILLION,
-            "trainer": {"num_envs": 256, "train_batch_size": 6400},
-            "policy": _PARTICLES | CENTRAL,
-        },
+        **_both(3 * MILLION, 64, 1600, lr=1e-3, gamma=0.95, entropy_coef=0.01),
+        **_mixed(MILLION, 8, 25, 100_000, gamma=0.95),
     },
     "lbf": {
-        "ippo": {"steps": 6 * MILLION, "trainer": {"num_envs": 64, "train_batch_size": 2048}, "policy": _FORAGING},
-        "mappo": {
-            "steps": 6 * MILLION,
-            "trainer": {"num_envs": 64, "train_batch_size": 2048},
-            "policy": _FORAGING | CENTRAL,
-        },
+        **_both(6 * MILLION, 64, 2048, lr=1e-3, gamma=0.95, entropy_coef=0.01),
+        **_mixed(MILLION, 8, 50, 200_000, gamma=0.99),
     },
     "rware": {
-        "ippo": {"steps": 20 * MILLION, "trainer": {"num_envs": 256, "train_batch_size": 16384}, "policy": _WAREHOUSE},
-        "mappo": {
-            "steps": 20 * MILLION,
-            "trainer": {"num_envs": 256, "train_batch_size": 16384},
-            "policy": _WAREHOUSE | CENTRAL,
-        },
+        **_both(20 * MILLION, 64, 8192, lr=1e-3, gamma=0.99, entropy_coef=0.01),
+        **_mixed(2 * MILLION, 8, 500, 500_000, gamma=0.99),
     },
-    "overcooked": {
-        "ippo": {"steps": 5 * MILLION, "trainer": {"num_envs": 64, "train_batch_size": 12800}, "policy": _KITCHEN},
-        "mappo": {
-            "steps": 5 * MILLION,
-            "trainer": {"num_envs": 64, "train_batch_size": 12800},
-            "policy": _KITCHEN | CENTRAL,
-        },
-    },
+    "overcooked": _both(5 * MILLION, 64, 6400, lr=1e-3, gamma=0.99, entropy_coef=0.01, normalize_returns=True),
 }
 
 CHANGES: dict[tuple[str, str], Setting] = {

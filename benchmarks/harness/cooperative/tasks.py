@@ -85,23 +85,25 @@ def _foraging(name: str, players: int, foods: int, size: int, sight: int, coop: 
 
 def _warehouse(name: str, size: str, agents: int) -> Task:
     kind = f"rware-{size}-{agents}ag-v2"
+    parameters = {"shelf_rows": {"tiny": 1, "small": 2}[size], "n_agents": agents, "request_queue_size": agents}
     return Task(
-        f"rware-{name}", "rware", "rware", {"size": size, "n_agents": agents},
-        lambda: originals.Warehouse(kind), 500, key=f"rware:{kind}",
+        f"rware-{name}", "rware", "rware", parameters, lambda: originals.Warehouse(kind), 500, key=f"rware:{kind}",
     )  # fmt: skip
 
 
-def _particles(name: str, module: str, environment: str, learning: tuple[str, ...], **settings: Any) -> Task:
+def _particles(name: str, module: str, tag: str = "agent", padded: bool = False, **settings: Any) -> Task:
     opponent = settings.get("opponent")
     return Task(
-        f"mpe-{name}", "mpe", environment, {}, lambda: originals.Particles(module, learning, opponent), 25,
-        learning=learning, key=f"pz-mpe-{module.replace('_', '-')}", **settings,
+        f"mpe-{name}", "mpe", module.rpartition("_")[0], {"padded": True} if padded else {},
+        lambda: originals.Particles(module, tag, opponent), 25, learning=(tag,),
+        key=f"pz-mpe-{module.replace('_', '-')}", **settings,
     )  # fmt: skip
 
 
 def _kitchen(layout: str) -> Task:
+    parameters = {"layout": layout, "encoding": "featurize_state", "old_dynamics": True}
     return Task(
-        f"overcooked-{layout}", "overcooked", "overcooked", {"layout": layout}, lambda: originals.Kitchen(layout), 400,
+        f"overcooked-{layout}", "overcooked", "overcooked", parameters, lambda: originals.Kitchen(layout), 400,
         scale=1 / 2,
     )  # fmt: skip
 
@@ -111,14 +113,12 @@ TASKS = {
     for task in (
         _matrix("climbing", [[11, -30, 0], [-30, 7, 0], [0, 6, 5]], "climbing", payoff="climbing"),
         *(_penalty(k) for k in (0, 25, 50, 75, 100)),
-        _particles("speaker-listener", "simple_speaker_listener_v4", "simple_speaker_listener",
-                   ("speaker", "listener")),
+        _particles("speaker-listener", "simple_speaker_listener_v4", padded=True),
         # Until 2021 a reward was the sum of all distances, and an agent also collided with itself: -1 in every step.
-        _particles("spread", "simple_spread_v3", "simple_spread", ("agent",), scale=2.0, offset=-75.0),
-        _particles("adversary", "simple_adversary_v3", "simple_adversary", ("good_agent",), scale=1 / 2,
-                   opponent="adversary", others=("adversary",)),
-        _particles("tag", "simple_tag_v3", "simple_tag", ("adversary",), scale=1 / 3, opponent="prey",
-                   others=("good_agent",)),
+        _particles("spread", "simple_spread_v3", scale=2.0, offset=-75.0),
+        _particles("adversary", "simple_adversary_v3", "good_agent", scale=1 / 2, opponent="adversary",
+                   others=("adversary",)),
+        _particles("tag", "simple_tag_v3", "adversary", scale=1 / 3, opponent="prey", others=("good_agent",)),
         _foraging("8x8-2p-2f-coop", 2, 2, 8, 8, coop=True),
         _foraging("8x8-2p-2f-2s-coop", 2, 2, 8, 2, coop=True),
         _foraging("10x10-3p-3f", 3, 3, 10, 10),
