@@ -118,6 +118,7 @@ $(VENV)/.installed: $(VENV)/.created $(SOURCES_OF_THE_INSTALLATION)
 $(VENV)/.installed-test: $(VENV)/.installed
 	@echo "Installing the dependencies of the tests"
 	$(call install,--editable ".[test]")
+	$(call install,--no-deps overcooked_ai==1.1.0) # it needs gym and pygame, which its rules do not use, and tests replace
 	@touch $@
 
 $(VENV)/.installed-video: $(VENV)/.installed

@@ -38,6 +38,13 @@ ENVIRONMENTS: dict[str, dict[str, dict[str, Any]]] = {
         ", 15x15-4p-5f": {"field_size": 15, "players": 4, "max_num_food": 5, "force_coop": False},
     },
     "matrix_game": {", climbing": {}, ", 3 agents": {"payoff": "climbing-3p", "observe_actions": True}},
+    "overcooked": {
+        ", cramped_room": {},
+        ", asymmetric_advantages, vectors": {"layout": "asymmetric_advantages", "encoding": "featurize_state"},
+        ", coordination_ring, old dynamics": {"layout": "coordination_ring", "old_dynamics": True},
+        ", forced_coordination, random start": {"layout": "forced_coordination", "random_start_positions": True},
+        ", counter_circuit, random objects": {"layout": "counter_circuit", "random_objects": 0.5},
+    },
     "flock": {", 20 boids": {"num_boids": 20, "world_size": 6.0}},
     "tag_gridworld": {"": {}},
     "tag_continuous": {
@@ -76,7 +83,13 @@ def main() -> None:
     for name, variants in ENVIRONMENTS.items():
         env = wd.make(name)
         # the dynamics of acrobot and of a flock are chaotic; who is tagged on one side only plays on on the other
-        is_stated = "episode_tolerance" in env.parity or name in ("lbf", "matrix_game", "tag_gridworld", "battle")
+        is_stated = "episode_tolerance" in env.parity or name in (
+            "lbf",
+            "matrix_game",
+            "overcooked",
+            "tag_gridworld",
+            "battle",
+        )
         for variant, whole_episodes in itertools.product(variants, [False] + [True] * is_stated):
             text, found = line(name, variant, options.steps, whole_episodes)
             lines.append(text)

@@ -3,8 +3,8 @@
     python benchmarks/environments.py            # writes benchmarks/results/environments.md
     python benchmarks/environments.py --quick    # one short run of each, print only
 
-Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2, lbforaging, matrixgames; those that are not installed are
-reported as missing.
+Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2, lbforaging, matrixgames, overcooked_ai; those that are
+not installed are reported as missing.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from warpdrive.backends.host import workers
 PAGE = Path(__file__).parent / "results" / "environments.md"
 STEPS = 16
 """The number of steps of the rollout that is recorded repeatedly."""
+
+
+VECTORS = {"encoding": "featurize_state"}
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ def workloads(cores: int) -> list[Workload]:
         Workload("simple_tag", 1024, particles("simple_tag")),
         Workload("lbf", 1024, {"lbforaging, 1 replica": peers.lbforaging()}),
         Workload("matrix_game", 4096, {"matrixgames, 1 replica": peers.matrixgames}),
+        Workload("overcooked", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai()}),
+        Workload("overcooked, vectors", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai(**VECTORS)}, VECTORS),
         *tags,
         Workload("battle", 64, {}),
         Workload("flock", 16, {}),
@@ -175,7 +180,18 @@ def table(results: Sequence[Result]) -> str:
 def versions() -> str:
     """Return the versions of the libraries in the comparison."""
     installed = []
-    for name in ("gymnasium", "envpool", "gymnax", "jax", "jaxmarl", "vmas", "mpe2", "lbforaging", "matrixgames"):
+    for name in (
+        "gymnasium",
+        "envpool",
+        "gymnax",
+        "jax",
+        "jaxmarl",
+        "vmas",
+        "mpe2",
+        "lbforaging",
+        "matrixgames",
+        "overcooked_ai",
+    ):
         with contextlib.suppress(PackageNotFoundError):
             installed.append(f"{name} {version(name)}")
     return ", ".join(installed)

@@ -15,7 +15,8 @@ REPLICAS, STEPS = 100, 10_000
 TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
 SEVERAL = {
     **dict.fromkeys(
-        ("flock", "lbf", "matrix_game", "simple_spread", "simple_tag", "tag_continuous", "tag_gridworld"), 500
+        ("flock", "lbf", "matrix_game", "overcooked", "simple_spread", "simple_tag", "tag_continuous", "tag_gridworld"),
+        500,
     ),
     "battle": 200,
 }

@@ -70,11 +70,21 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
         {**SHORT, "payoff": [[1.5, -2.0, 3.0], [4.0, 5.0, -6.0]], "observe_actions": True},
         {**SHORT, "payoff": "climbing-3p"},
     ],
+    "overcooked": [
+        {
+            "horizon": 17,
+            "layout": "counter_circuit",
+            "encoding": "featurize_state",
+            "random_start_positions": True,
+            "random_objects": 0.7,
+        },
+        {"horizon": 17, "layout": "XXPXX\nO 3 T\nX1 2X\nXDXSX", "old_dynamics": True, "channels_first": True},
+    ],
     "simple_tag": [{**SHORT, "num_adversaries": 2, "num_good_agents": 2, "num_obstacles": 3}],
 }
 """Configurations by the registered name, with short episodes, so that many end.
 
 Tests that use the same ones share compiled kernels, of which numbers of agents and sizes of observations are constants.
 """
-LENGTH = {"lbf": "max_episode_steps"}
+LENGTH = {"lbf": "max_episode_steps", "overcooked": "horizon"}
 """Names of the parameter for the length of an episode, where it is not ``episode_length``."""

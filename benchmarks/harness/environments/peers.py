@@ -185,6 +185,33 @@ def matrixgames(replicas: int, seconds: float) -> Measure:
     return lambda: rate(step, 1, seconds)
 
 
+def overcooked_ai(**parameters: Any) -> Peer:
+    """Return ``overcooked_ai`` (NumPy), with one replica that encodes each state; parameters of our environment."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        from warpdrive.envs.overcooked import Overcooked, reference
+
+        env, rng = Overcooked(**parameters), np.random.default_rng(0)
+        reference.observe(env, {**env.initial_state(rng), "timestep": 0})  # creates the instance
+        of_grid, state = env.original[0], env.original[0].get_standard_start_state()
+
+        from overcooked_ai_py.mdp.actions import Action
+
+        choices = [[Action.ALL_ACTIONS[i] for i in joint] for joint in rng.integers(6, size=(BATCHES, env.num_agents))]
+        turns = itertools.cycle(choices)
+
+        def step() -> None:
+            nonlocal state
+            state, _ = of_grid.get_state_transition(state, next(turns))
+            reference.encoded(env, state)
+            if state.timestep >= env.episode_length:
+                state = of_grid.get_standard_start_state()
+
+        return lambda: rate(step, 1, seconds)
+
+    return make
+
+
 def jax_cartpole(replicas: int, seconds: float) -> Measure:
     """Return a benchmark of the cartpole of ``cartpole_jax.py``: a scan of steps under ``jit``."""
     steps, carry = scanned(replicas, JAX_STEPS)

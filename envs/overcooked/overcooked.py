@@ -1,0 +1,613 @@
+"""Chefs cook soups and deliver them in narrow kitchens: Overcooked-AI (package ``overcooked_ai``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs.common import parameters
+from warpdrive.envs.overcooked import kitchen, picture, reference
+from warpdrive.envs.overcooked.kitchen import (
+    COUNTER,
+    DISH,
+    DISHES,
+    FREE,
+    ONION,
+    ONIONS,
+    POT,
+    SERVING,
+    SOUP,
+    TOMATO,
+    TOMATOES,
+)
+from warpdrive.errors import DefinitionError, shown
+from warpdrive.scene.scene import Scene
+
+ZERO, ONE = np.float32(0), np.float32(1)
+NORTH, SOUTH, EAST, WEST, STAY, INTERACT = range(6)
+FULL, BASE = kitchen.MOST_INGREDIENTS, kitchen.MOST_INGREDIENTS + 1
+IDLE = -1
+"""Value of ``pot_tick`` before cooking."""
+ENCODINGS = ("lossless_state_encoding", "featurize_state")
+LAYERS_OF_OBJECTS = 15
+"""Layers of the terrain and of objects; besides them there are 5 for each player, and urgency."""
+URGENT = 40
+OWN, OF_POT = 26, 10
+"""Features of a player without those of pots, and of a pot."""
+
+
+@wd.kernel
+def step(
+    # state
+    position, facing, held, objects, pot_recipe, pot_tick,
+    # actions
+    actions,
+    # constants
+    num_agents, num_cells, num_pots, old_dynamics, terrain, pot_at, offsets, recipe_value, recipe_time,
+    placement_reward, dish_reward, soup_reward, shaping_coefficient,
+    # out
+    rewards, shaped_rewards, sparse_rewards,
+):  # fmt: skip
+    """Let all players interact in turn, then move all of them unless two collide, then cook."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    wanted = cuda.shared.array(num_agents, np.int32)
+    if agent == 0:
+        worth_a_dish = 0
+        for pot in range(num_pots):
+            recipe = pot_recipe[env, pot]
+            amount = recipe % BASE + recipe // BASE
+            worth_a_dish += 1 if pot_tick[env, pot] >= 0 or 0 < amount < FULL else 0
+
+        delivered = ZERO
+        for player in range(num_agents):
+            shaped, sparse = ZERO, ZERO
+            if actions[env, player] == INTERACT:
+                cell = position[env, player] + offsets[facing[env, player]]
+                kind, hand = terrain[cell], held[env, player]
+                if kind == COUNTER:
+                    there = objects[env, cell]
+                    if hand == 0 or there == 0:
+                        held[env, player], objects[env, cell] = there, hand
+                elif kind == POT:
+                    pot = pot_at[cell]
+                    recipe, tick = pot_recipe[env, pot], pot_tick[env, pot]
+                    if hand == 0:
+                        if recipe > 0 and tick == IDLE and not old_dynamics:
+                            pot_tick[env, pot] = 0
+                    elif hand == DISH:
+                        if tick >= recipe_time[recipe] and tick != IDLE:
+                            held[env, player] = SOUP + recipe
+                            pot_recipe[env, pot], pot_tick[env, pot] = 0, IDLE
+                            shaped = soup_reward
+                    elif hand < SOUP and tick == IDLE and recipe % BASE + recipe // BASE < FULL:
+                        pot_recipe[env, pot] = recipe + (1 if hand == ONION else BASE)
+                        held[env, player] = 0
+                        shaped = placement_reward
+                elif kind == SERVING:
+                    if hand >= SOUP:
+                        sparse = recipe_value[hand - SOUP]
+                        held[env, player] = 0
+                elif hand == 0:
+                    if kind == ONIONS:
+                        held[env, player] = ONION
+                    elif kind == TOMATOES:
+                        held[env, player] = TOMATO
+                    elif kind == DISHES:
+                        if num_agents == 2:
+                            dishes = 0
+                            for other in range(num_agents):
+                                dishes += 1 if held[env, other] == DISH else 0
+                            for other in range(num_cells):
+                                dishes += num_pots if objects[env, other] == DISH else 0
+                            if dishes < worth_a_dish:
+                                shaped = dish_reward
+                        held[env, player] = DISH
+            shaped_rewards[env, player], sparse_rewards[env, player] = shaped, sparse
+            delivered += sparse
+
+        collide = False
+        for player in range(num_agents):
+            action, cell = actions[env, player], position[env, player]
+            ahead = cell
+            if action < STAY:
+                facing[env, player] = action
+                ahead = cell + offsets[action]
+                ahead = ahead if terrain[ahead] == FREE else cell
+            wanted[player] = ahead
+            for other in range(player):
+                swap = wanted[other] == cell and ahead == position[env, other]
+                collide = collide or swap or wanted[other] == ahead
+        for player in range(num_agents):
+            position[env, player] = position[env, player] if collide else wanted[player]
+            rewards[env, player] = delivered + shaping_coefficient[env] * shaped_rewards[env, player]
+
+        for pot in range(num_pots):
+            recipe, tick = pot_recipe[env, pot], pot_tick[env, pot]
+            if old_dynamics and tick == IDLE and recipe % BASE + recipe // BASE == FULL:
+                tick = 0
+            pot_tick[env, pot] = tick + 1 if 0 <= tick < recipe_time[recipe] else tick
+
+
+@wd.device_function
+def write(observations, env, agent, x, y, layer, channels_first, value):
+    """Write an element of a grid observation."""
+    if channels_first:
+        observations[env, agent, layer, x, y] = value
+    else:
+        observations[env, agent, x, y, layer] = value
+
+
+@wd.device_function
+def write_object(observations, env, agent, x, y, first, channels_first, content):
+    """Write an object into the layers of objects: those of soups, dishes, onions, tomatoes."""
+    if content >= SOUP:
+        recipe = content - SOUP
+        write(observations, env, agent, x, y, first + 2, channels_first, np.float32(recipe % BASE))
+        write(observations, env, agent, x, y, first + 3, channels_first, np.float32(recipe // BASE))
+        write(observations, env, agent, x, y, first + 5, channels_first, ONE)
+    elif content > 0:
+        layer = first + (6 if content == DISH else (7 if content == ONION else 8))
+        write(observations, env, agent, x, y, layer, channels_first, ONE)
+
+
+@wd.kernel
+def observe_grid(
+    # state
+    position, facing, held, objects, pot_recipe, pot_tick, timestep,
+    # constants
+    num_agents, num_cells, num_pots, num_layers, width, episode_length, channels_first, terrain, layer_of, pot_cells,
+    recipe_time,
+    # out
+    observations,
+):  # fmt: skip
+    """Write the layers of the player itself, the other players, the terrain, objects and urgency."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    urgency = ONE if episode_length - timestep[env] < URGENT else ZERO
+    fixed = 5 * num_agents
+    first = fixed + 6
+    for cell in range(num_cells):
+        x, y = cell % width, cell // width
+        for layer in range(num_layers - 1):
+            write(observations, env, agent, x, y, layer, channels_first, ZERO)
+        write(observations, env, agent, x, y, num_layers - 1, channels_first, urgency)
+        if terrain[cell] != FREE:
+            write(observations, env, agent, x, y, fixed + layer_of[terrain[cell]], channels_first, ONE)
+            write_object(observations, env, agent, x, y, first, channels_first, objects[env, cell])
+    for pot in range(num_pots):
+        x, y = pot_cells[pot] % width, pot_cells[pot] // width
+        recipe, tick = pot_recipe[env, pot], pot_tick[env, pot]
+        onions, tomatoes = np.float32(recipe % BASE), np.float32(recipe // BASE)
+        cooks = 2 if tick >= 0 else 0
+        write(observations, env, agent, x, y, first + cooks, channels_first, onions)
+        write(observations, env, agent, x, y, first + cooks + 1, channels_first, tomatoes)
+        if tick >= 0:
+            left = recipe_time[recipe] - tick
+            write(observations, env, agent, x, y, first + 4, channels_first, np.float32(left))
+            write(observations, env, agent, x, y, first + 5, channels_first, ONE if left <= 0 else ZERO)
+    for player in range(num_agents):
+        slot = 0 if player == agent else (player + 1 if player < agent else player)
+        x, y = position[env, player] % width, position[env, player] // width
+        write(observations, env, agent, x, y, slot, channels_first, ONE)
+        layer = num_agents + 4 * slot + facing[env, player]
+        write(observations, env, agent, x, y, layer, channels_first, ONE)
+        write_object(observations, env, agent, x, y, first, channels_first, held[env, player])
+
+
+@wd.kernel
+def observe_features(
+    # state
+    position, facing, held, pot_recipe, pot_tick,
+    # constants
+    num_agents, num_observed_pots, num_features, width, terrain, offsets, pot_at, nearest_places, nearest_pots,
+    recipe_time,
+    # out
+    observations,
+):  # fmt: skip
+    """Write the features of the player into the observations of all players, then distances and the own cell."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    cell, towards, hand = position[env, agent], facing[env, agent], held[env, agent]
+    x, y = cell % width, cell // width
+    recipe_in_hand = hand - SOUP if hand >= SOUP else 0
+    for reader in range(num_agents):
+        slot = 0 if reader == agent else (agent + 1 if agent < reader else agent)
+        at = slot * num_features
+        for direction in range(4):
+            observations[env, reader, at + direction] = ONE if towards == direction else ZERO
+            is_wall = terrain[cell + offsets[direction]] != FREE
+            observations[env, reader, at + num_features - 4 + direction] = ONE if is_wall else ZERO
+        observations[env, reader, at + 4] = ONE if hand == ONION else ZERO
+        observations[env, reader, at + 5] = ONE if hand >= SOUP else ZERO
+        observations[env, reader, at + 6] = ONE if hand == DISH else ZERO
+        observations[env, reader, at + 7] = ONE if hand == TOMATO else ZERO
+        for kind in range(4):  # onions, tomatoes, dishes, serving
+            there = nearest_places[cell, towards, kind]
+            is_known = there >= 0 and hand != kind + 1
+            place = at + 8 + 2 * kind + (4 if kind == 3 else 0)
+            observations[env, reader, place] = np.float32(there % width - x) if is_known else ZERO
+            observations[env, reader, place + 1] = np.float32(there // width - y) if is_known else ZERO
+        # soups and free counters are never within reach of the package's planner by default
+        observations[env, reader, at + 14] = ZERO
+        observations[env, reader, at + 15] = ZERO
+        observations[env, reader, at + 16] = np.float32(recipe_in_hand % BASE)
+        observations[env, reader, at + 17] = np.float32(recipe_in_hand // BASE)
+        observations[env, reader, at + 20] = ZERO
+        observations[env, reader, at + 21] = ZERO
+        for i in range(num_observed_pots):
+            place = at + 22 + 10 * i
+            there = nearest_pots[cell, towards, i]
+            exists = there >= 0
+            pot = pot_at[there] if exists else 0
+            recipe, tick = pot_recipe[env, pot], pot_tick[env, pot]
+            left = recipe_time[recipe] - tick
+            onions, tomatoes = recipe % BASE, recipe // BASE
+            full = tick >= 0 or onions + tomatoes == FULL
+            observations[env, reader, place] = ONE if exists else ZERO
+            observations[env, reader, place + 1] = ONE if exists and recipe == 0 else ZERO
+            observations[env, reader, place + 2] = ONE if exists and full else ZERO
+            observations[env, reader, place + 3] = ONE if exists and tick >= 0 and left > 0 else ZERO
+            observations[env, reader, place + 4] = ONE if exists and tick >= 0 and left <= 0 else ZERO
+            observations[env, reader, place + 5] = np.float32(onions) if exists else ZERO
+            observations[env, reader, place + 6] = np.float32(tomatoes) if exists else ZERO
+            observations[env, reader, place + 7] = np.float32(left) if exists and tick >= 0 and left > 0 else ZERO
+            observations[env, reader, place + 8] = np.float32(there % width - x) if exists else ZERO
+            observations[env, reader, place + 9] = np.float32(there // width - y) if exists else ZERO
+        at = num_agents * num_features
+        if reader == agent:
+            observations[env, reader, at + 2 * num_agents - 2] = np.float32(x)
+            observations[env, reader, at + 2 * num_agents - 1] = np.float32(y)
+        else:
+            there = position[env, reader]
+            at += 2 * (slot - 1)
+            observations[env, reader, at] = np.float32(x - there % width)
+            observations[env, reader, at + 1] = np.float32(y - there // width)
+
+
+@wd.device_function
+def random_recipe(rng, env):
+    """Return the number of a recipe of 1 to 3 onions, and 0 tomatoes or more."""
+    onions = 1 + wd.random.integer(rng, env, 0, FULL)
+    return onions + BASE * wd.random.integer(rng, env, 0, BASE - onions)
+
+
+@wd.kernel
+def reset(
+    # state
+    position, held, pot_recipe, pot_tick,
+    # random stream
+    rng,
+    # constants
+    num_agents, num_pots, num_free, free_cells, random_start_positions, random_objects, recipe_time,
+):  # fmt: skip
+    """Draw cells of the players, each on one of its own, then contents of pots and hands."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    taken = cuda.shared.array(num_agents, np.int32)
+    if agent == 0:
+        if random_start_positions:
+            for player in range(num_agents):
+                drawn = wd.random.integer(rng, env, 0, num_free - player)
+                place = 0  # among the taken ones, which are sorted
+                for other in range(player):
+                    if taken[other] <= drawn:
+                        drawn += 1
+                        place += 1
+                for i in range(player - place):
+                    taken[player - i] = taken[player - i - 1]
+                taken[place] = drawn
+                position[env, player] = free_cells[drawn]
+        if random_objects > ZERO:
+            for pot in range(num_pots):
+                if wd.random.uniform(rng, env, 0) < random_objects:
+                    pot_recipe[env, pot] = random_recipe(rng, env)
+                    pot_tick[env, pot] = 0 if wd.random.uniform(rng, env, 0) < random_objects else IDLE
+            for player in range(num_agents):
+                if wd.random.uniform(rng, env, 0) < random_objects:
+                    kind = wd.random.integer(rng, env, 0, 5)
+                    soup = SOUP + random_recipe(rng, env)
+                    held[env, player] = DISH if kind == 0 else (soup if kind == 1 else ONION)
+
+
+class Overcooked(wd.Environment):
+    """Cook soups in a narrow kitchen and deliver them, for a reward that all chefs share.
+
+    ## Description
+
+    Chefs carry onions and tomatoes to pots, wait until a soup is ready, put it into a dish and deliver it. Kitchens are
+    narrow: chefs block each other, and in some kitchens only together they reach all that is needed. The environment is
+    Overcooked-AI (Carroll et al., 2019), step for step the class `OvercookedGridworld` of the package `overcooked_ai`
+    1.1.0. All chefs share the policy tag `agent`.
+
+    In each step
+
+    1. chefs that *interact* use what they face, one after the other by their numbers;
+    2. all others turn to the direction of their move, and all chefs move simultaneously. A move onto a cell that is not
+       free fails. If any two chefs would share a cell or exchange cells, nobody moves;
+    3. soups cook for one step.
+
+    | What a chef faces | With empty hands | With something in the hands |
+    | --- | --- | --- |
+    | counter (`X`) | take what lies on it | put it down, if nothing lies there |
+    | onions (`O`), tomatoes (`T`), dishes (`D`) | take one | |
+    | pot (`P`) | start to cook | add an ingredient (1), or put the soup into a dish if it is ready |
+    | serving area (`S`) | | deliver a soup |
+
+    (1) If there are less than 3 and it does not cook.
+
+    With `old_dynamics=True` a pot starts by itself as soon as it has three ingredients, and only then; these are the
+    rules of the paper. Releases of the package have only the new dynamics, its repository has both.
+
+    **Layouts** by name are `cramped_room`, `asymmetric_advantages`, `coordination_ring`, `forced_coordination` and
+    `counter_circuit`, as they are in the package, where `counter_circuit` has tomatoes and three orders;
+    `counter_circuit_o_1order` is the kitchen of the paper. There is also `cramped_room_tomato`. Any other layout is
+    given as text: the lines of a grid of the characters above, with a space for a free cell and digits for the start
+    cells of the chefs 1, 2, ... up to 9; or all of a `.layout` file of the package, with orders, values and times. Its
+    key `start_state` is not supported.
+
+    ```python
+    import warpdrive as wd
+
+    recipes = {"start_all_orders": [{"ingredients": ["onion", "onion", "onion"]}], "cook_time": 10}
+    kitchen = '''
+    XXPXX
+    O1 2O
+    X   X
+    XDXSX
+    '''
+    env = wd.make("overcooked", layout=kitchen, old_dynamics=True, params_to_overwrite=recipes)
+    ```
+
+    ## Action Space
+
+    `Discrete(6)`, stored as `actions[env, agent]` (int32).
+
+    | Action | Meaning |
+    | --- | --- |
+    | 0 | north (-y) |
+    | 1 | south (+y) |
+    | 2 | east (+x) |
+    | 3 | west (-x) |
+    | 4 | stay |
+    | 5 | interact |
+
+    ## Observation Space
+
+    With `encoding="lossless_state_encoding"`, a `Box` of shape `(width, height, 5 N + 16)`, float32, for N chefs:
+    `(5, 4, 26)` by default. With `channels_first=True` the layers are the first axis, as convolutional models expect.
+
+    | Layers (N = 2) | Observation | Min | Max |
+    | --- | --- | --- | --- |
+    | 0, 1 | cell of the chef itself, of each other | 0 | 1 |
+    | 2 to 5, 6 to 9 | the same for each direction it faces: north, south, east, west | 0 | 1 |
+    | 10 to 15 | pots, counters, onions, tomatoes, dishes, serving areas | 0 | 1 |
+    | 16, 17 | onions and tomatoes in a pot that does not cook yet | 0 | 3 |
+    | 18, 19 | onions and tomatoes in a soup that cooks or is ready | 0 | 3 |
+    | 20 | steps until a soup in a pot is ready | 0 | longest time |
+    | 21 | soups that are ready | 0 | 1 |
+    | 22, 23, 24 | dishes, onions, tomatoes on counters and in hands | 0 | 1 |
+    | 25 | all 1 in the last 39 steps and the final observation | 0 | 1 |
+
+    The package has this encoding for two chefs only.
+
+    With `encoding="featurize_state"`, a `Box` of shape `(N (28 + 10 num_pots),)`, float32; `(96,)` for two chefs. The
+    first 26 + 10 `num_pots` numbers are those of the chef itself, followed by those of each other, by (dx, dy) to each
+    other, and by the chef's own (x, y).
+
+    | Index | Observation |
+    | --- | --- |
+    | 0 to 3 | direction it faces: north, south, east, west |
+    | 4 to 7 | in its hands: onion, soup, dish, tomato |
+    | 8 to 13 | (dx, dy) to the nearest onions, tomatoes, dishes; 0 if it holds one |
+    | 14 to 17 | 0, 0, and the onions and tomatoes of the soup that it holds |
+    | 18 to 21 | (dx, dy) to the nearest serving area, and 0, 0 |
+    | 10 for each pot | it exists, is empty, is full, cooks, is ready; onions, tomatoes, steps left, dx, dy |
+    | last 4 | the next cell north, south, east, west is not free |
+
+    Nearest means: with the fewest actions, if nobody is in the way. Pots are ordered by that, and what cannot be
+    reached is all 0. Things on counters are not searched, as in the package, whose planner excludes counters by
+    default.
+
+    ## Rewards
+
+    Each chef's reward is the sum of the sparse rewards of all chefs, plus `shaping_coefficient` times its own shaped
+    reward. The arrays `sparse_rewards` and `shaped_rewards` have both by chef.
+
+    | Event | Sparse | Shaped |
+    | --- | --- | --- |
+    | delivering a soup | value of its recipe, 20 by default; twice that for a bonus order; 0 if it is no order | |
+    | adding an ingredient to a pot | | 3 (`PLACEMENT_IN_POT_REW`) |
+    | taking a useful dish from the dispenser (2) | | 3 (`DISH_PICKUP_REWARD`) |
+    | taking a soup out of a pot | | 5 (`SOUP_PICKUP_REWARD`) |
+
+    (2) With two chefs only: if no dish is on a counter, and fewer are in hands than there are pots that cook, are ready
+    or have 1 or 2 ingredients.
+
+    The coefficient is an array of the replicas, `ctx["shaping_coefficient"]`, which a callback of the training can
+    decrease:
+
+    ```python
+    class Annealing(wd.Callback):
+        def on_update(self, trainer, report):
+            trainer.env.ctx["shaping_coefficient"].fill_(max(0.0, 1 - report.env_steps / 1e6))
+    ```
+
+    ## Starting State
+
+    That of the layout: chefs look north from their start cells, with empty hands; pots and counters are empty. With
+    `random_start_positions=True` each is on a random free cell of its own. With probability `random_objects` each pot
+    has 1 to 3 ingredients (and with the same probability cooks), and each chef has an onion, a dish or a soup in its
+    hands, with probabilities 0.6, 0.2 and 0.2.
+
+    ## Episode End
+
+    - Termination: none.
+    - Truncation: after `horizon` steps.
+
+    ## Arguments
+
+    Args:
+        layout: Name of a layout, text of a grid, or text of a `.layout` file.
+        horizon: Number of steps after which an episode is truncated, 1 or more.
+        old_dynamics: If True, pots with three ingredients start by themselves, and no others do. All orders must have
+            three ingredients then.
+        encoding: `lossless_state_encoding` (layers of cells) or `featurize_state` (a vector).
+        channels_first: If True, layers are the first axis of the first encoding.
+        num_pots: Number of pots in the second encoding, 0 or more.
+        shaping_coefficient: Factor of shaped rewards.
+        random_start_positions: If True, chefs start on random cells.
+        random_objects: Probability of contents of pots and hands in start states, 0 to 1; `rnd_obj_prob_thresh` in the
+            package.
+        params_to_overwrite: Values that replace those of the layout, with the keys of `.layout` files:
+            `start_all_orders` and `start_bonus_orders` (lists of `{"ingredients": ["onion", ...]}`; by default all
+            recipes of 1 to 3 ingredients, and none), `order_bonus`, `rew_shaping_params`, and the values and times of
+            recipes: `delivery_reward` and `cook_time` for all, `recipe_values` and `recipe_times` for each order, or
+            `onion_value`, `tomato_value`, `onion_time` and `tomato_time` for each ingredient.
+
+    Raises:
+        DefinitionError: If an argument has the wrong type or is out of range, or a layout is invalid.
+
+    ## References
+
+    - M. Carroll, R. Shah, M. Ho, T. Griffiths, S. Seshia, P. Abbeel, A. Dragan (2019), "On the utility of learning
+      about humans for human-AI coordination", [arXiv 1910.05789](https://arxiv.org/abs/1910.05789).
+    - [overcooked_ai](https://github.com/HumanCompatibleAI/overcooked_ai).
+
+    `envs/overcooked/reference.py` has the same step by the class of `overcooked_ai` itself; see the
+    [agreement with reference implementations](index.md#agreement-with-reference-implementations).
+    """
+
+    name = "overcooked"
+    parity: ClassVar[Mapping[str, Any]] = {
+        "title": "OvercookedGridworld of overcooked_ai",
+        "tolerance": 1e-6,
+        "act": reference.busy,
+    }
+    global_state = ("position", "facing", "held", "objects", "pot_recipe", "pot_tick")
+    step, observe, draw = step, observe_grid, picture.draw
+    shapes_per_agent = picture.SHAPES
+
+    def __init__(
+        self,
+        layout: str = "cramped_room",
+        horizon: int = 400,
+        old_dynamics: bool = False,
+        encoding: str = "lossless_state_encoding",
+        channels_first: bool = False,
+        num_pots: int = 2,
+        shaping_coefficient: float = 1.0,
+        random_start_positions: bool = False,
+        random_objects: float = 0.0,
+        params_to_overwrite: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.kitchen = kitchen.kitchen(layout, params_to_overwrite)
+        self.old_dynamics = parameters.flag("old_dynamics", old_dynamics)
+        short = [order for order in self.kitchen.orders if sum(order) < FULL]
+        if self.old_dynamics and short:
+            raise DefinitionError(
+                f"old_dynamics is True, but there are orders of less than {FULL} ingredients, such as {short[0][0]} "
+                f"onions and {short[0][1]} tomatoes, which are never cooked then: give start_all_orders in "
+                "params_to_overwrite."
+            )
+        if encoding not in ENCODINGS:
+            raise DefinitionError(f"encoding is {shown(encoding)}, expected one of {', '.join(ENCODINGS)}.")
+        self.encoding = encoding
+        self.channels_first = parameters.flag("channels_first", channels_first)
+        self.num_observed_pots = parameters.whole("num_pots", num_pots, at_least=0)
+        self.episode_length = parameters.whole("horizon", horizon, at_least=1)
+        self.shaping = parameters.real("shaping_coefficient", shaping_coefficient)
+        self.shaping_coefficient = wd.PerReplica(np.array([self.shaping], np.float32))
+        self.random_start_positions = parameters.flag("random_start_positions", random_start_positions)
+        self.random_objects = parameters.real("random_objects", random_objects, at_least=0, at_most=1)
+        self.reset = reset if self.random_start_positions or self.random_objects else None
+
+        self.num_agents = len(self.kitchen.starts)
+        self.policy_tags = {"agent": range(self.num_agents)}
+        self.action_space = spaces.Discrete(6)
+        self._prepare_tables()
+        if encoding == "featurize_state":
+            self._prepare_features()
+        self.observe = observe_features if encoding == "featurize_state" else observe_grid
+        self.observation_space = self._features_space() if encoding == "featurize_state" else self._grid_space()
+        self.view = picture.view(self)
+        self.original: Any = None
+        """Instances of the classes of ``overcooked_ai``, once the reference has created them."""
+
+    def _prepare_tables(self) -> None:
+        own = self.kitchen
+        self.terrain, self.width, self.height = own.terrain, own.width, len(own.rows)
+        self.num_cells = len(self.terrain)
+        self.free_cells = np.array(own.cells_of(FREE), np.int32)
+        self.num_free = len(self.free_cells)
+        self.pot_cells = np.array(own.cells_of(POT), np.int32)
+        self.num_pots = len(self.pot_cells)
+        self.pot_at = np.zeros(self.num_cells, np.int32)
+        self.pot_at[self.pot_cells] = np.arange(self.num_pots)
+        self.offsets = np.array([x + y * self.width for x, y in kitchen.DIRECTIONS], np.int32)
+        self.layer_of = np.zeros(len(kitchen.TERRAIN), np.int32)
+        self.layer_of[[POT, COUNTER, ONIONS, TOMATOES, DISHES, SERVING]] = np.arange(6)
+        self.num_layers = 5 * self.num_agents + LAYERS_OF_OBJECTS + 1
+        self.recipe_value, self.recipe_time = own.value, own.time
+        self.placement_reward, self.dish_reward, self.soup_reward = own.shaping.values()
+
+    def _prepare_features(self) -> None:
+        """Compute the nearest dispensers, serving areas and pots from everywhere."""
+        found = kitchen.distances(self.kitchen)
+        self.nearest_places = np.full((self.num_cells, 4, 4), -1, np.int32)
+        for i, kind in enumerate((ONIONS, TOMATOES, DISHES, SERVING)):
+            cells = kitchen.nearest(self.kitchen, found, kind)
+            if cells.size:
+                self.nearest_places[:, :, i] = cells[:, :, 0]
+        self.nearest_pots = np.full((self.num_cells, 4, max(self.num_observed_pots, 1)), -1, np.int32)
+        pots = kitchen.nearest(self.kitchen, found, POT)[:, :, : self.num_observed_pots]
+        self.nearest_pots[:, :, : pots.shape[2]] = pots
+        self.num_features = OWN + OF_POT * self.num_observed_pots
+
+    def _grid_space(self) -> spaces.Box:
+        high = np.ones((self.width, self.height, self.num_layers), np.float32)
+        objects = 5 * self.num_agents + 6
+        high[:, :, objects : objects + 4] = FULL
+        high[:, :, objects + 4] = max(self.recipe_time.max(), 1)
+        high = np.moveaxis(high, 2, 0) if self.channels_first else high
+        return spaces.Box(np.zeros_like(high), high, dtype=np.float32)
+
+    def _features_space(self) -> spaces.Box:
+        longest = float(max(self.width, self.height, self.recipe_time.max(), FULL))
+        shape = (self.num_agents * (self.num_features + 2),)
+        return spaces.Box(-longest, longest, shape, np.float32)
+
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return the start state of the layout, int32, except rewards.
+
+        Per player: ``position`` (y * width + x), ``facing`` (0 to 3: north, south, east, west) and ``held`` (0 nothing,
+        1 onion, 2 tomato, 3 dish, 4 + recipe: soup; a recipe is the number of onions + 4 times that of tomatoes);
+        ``shaped_rewards`` and ``sparse_rewards`` of the last step, float32. Per cell: ``objects``, what lies on the
+        counter, as in ``held``. Per pot, row by row: ``pot_recipe`` and ``pot_tick``, the time since cooking began, -1
+        before.
+        """
+        players, pots = self.num_agents, self.num_pots
+        return {
+            "position": np.array(self.kitchen.starts, np.int32),
+            "facing": np.full(players, NORTH, np.int32),
+            "held": np.zeros(players, np.int32),
+            "objects": np.zeros(self.num_cells, np.int32),
+            "pot_recipe": np.zeros(pots, np.int32),
+            "pot_tick": np.full(pots, IDLE, np.int32),
+            "shaped_rewards": np.zeros(players, np.float32),
+            "sparse_rewards": np.zeros(players, np.float32),
+        }
+
+    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the state after ``actions`` (``[num_agents]`` int), computed by the class of ``overcooked_ai``."""
+        return reference.step(self, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+        """Return the observations of ``state``, computed by the class of ``overcooked_ai``."""
+        return reference.observe(self, state)
+
+    def scenery(self, state: dict[str, Any]) -> Scene:
+        """Return the kitchen, what lies on counters, the pots with their contents, and the orders."""
+        return picture.scenery(self, state)
