@@ -24,6 +24,17 @@ HEAD = [
 
 BY_ACTIONS = {", discrete": {}, ", continuous": {"continuous_actions": True}}
 
+SCENARIOS = (
+    "simple",
+    "simple_adversary",
+    "simple_crypto",
+    "simple_push",
+    "simple_reference",
+    "simple_speaker_listener",
+    "simple_world_comm",
+)
+"""Particle environments whose constants are those of ``mpe2``."""
+
 ENVIRONMENTS: dict[str, dict[str, dict[str, Any]]] = {
     "cartpole": {"": {}},
     "acrobot": {"": {}},
@@ -32,6 +43,7 @@ ENVIRONMENTS: dict[str, dict[str, dict[str, Any]]] = {
     "pendulum": {"": {}},
     "simple_spread": BY_ACTIONS,
     "simple_tag": BY_ACTIONS,
+    **dict.fromkeys(SCENARIOS, BY_ACTIONS),
     "lbf": {
         ", 8x8-2p-2f-coop": {},
         ", 2s-10x10-3p-3f": {"field_size": 10, "players": 3, "max_num_food": 3, "sight": 2, "force_coop": False},

@@ -72,6 +72,17 @@ def classic(name: str, most: int = 64, **more: Peer) -> dict[str, Peer]:
     }
 
 
+SCENARIOS = (
+    "simple",
+    "simple_adversary",
+    "simple_crypto",
+    "simple_push",
+    "simple_reference",
+    "simple_speaker_listener",
+    "simple_world_comm",
+)
+
+
 def particles(name: str) -> dict[str, Peer]:
     """Return the libraries that have a particle environment."""
     return {"VMAS": peers.vmas(name), "JaxMARL": peers.jaxmarl(f"MPE_{name}_v3"), "mpe2, 1 replica": peers.mpe2(name)}
@@ -93,6 +104,7 @@ def workloads(cores: int) -> list[Workload]:
         Workload("pendulum", 16_384, classic("Pendulum-v1")),
         Workload("simple_spread", 1024, particles("simple_spread")),
         Workload("simple_tag", 1024, particles("simple_tag")),
+        *[Workload(name, 1024, {"mpe2, 1 replica": peers.mpe2(name)}) for name in SCENARIOS],
         Workload("lbf", 1024, {"lbforaging, 1 replica": peers.lbforaging()}),
         Workload("matrix_game", 4096, {"matrixgames, 1 replica": peers.matrixgames}),
         Workload("overcooked", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai()}),

@@ -133,22 +133,6 @@ class Rollout:
         if self.action_mask is not None:
             self.action_mask.masked_fill_(absent.unsqueeze(-1), True)
 
-    def absent(self, tag: str, final: bool = False) -> torch.Tensor | None:
-        """Return a mask of a tag's agents that are out of the episode; None if agents never leave.
-
-        Args:
-            tag: The policy tag.
-            final: If True, the mask is for ``final_observations``, otherwise for ``observations``. For the observations
-                after the last step, it is that of the end of the step, where agents of a new episode count as before.
-
-        Returns:
-            ``[num_steps + 1 (or slots), num_envs, agents of the tag]`` bool.
-        """
-        if self.active is None or self.still_active is None:
-            return None
-        absent = self._absent_at_the_end() if final else ~torch.cat([self.active, self.still_active[-1:]])
-        return of_agents(absent, self.agents[tag], dim=2)
-
     def _absent_at_the_end(self) -> torch.Tensor:
         """Return a mask of agents inactive at the end of truncated episodes: ``[slots, num_envs, num_agents]`` bool."""
         assert self.still_active is not None

@@ -11,24 +11,54 @@ Two discs repel each other with a force of ``contact_force * softplus(overlap / 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
+from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.common import parameters
+from warpdrive.envs.common import drawing, parameters
+from warpdrive.envs.particles import original
+from warpdrive.scene.scene import Polygon, Scene, Text
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 NEGLIGIBLE = np.float32(-20)
 """Overlap in margins at which the contact force is below 1e-8 of that at an overlap of one margin."""
 
+MARGIN_BEGINS, MARGIN_SLOPE, MAX_BOUNDARY_PENALTY = np.float32(0.9), np.float32(10), np.float32(10)
 NUM_ACTIONS = 5
 """No-op, left, right, down, up."""
 
 
-def action_space(continuous: bool) -> spaces.Discrete | spaces.Box:
-    """Return the action space of one agent: one of the five directions, or the magnitude of each, from 0 to 1."""
-    return spaces.Box(0.0, 1.0, (NUM_ACTIONS,), np.float32) if continuous else spaces.Discrete(NUM_ACTIONS)
+def action_space(continuous: bool, moves: bool = True, words: int = 0) -> spaces.Discrete | spaces.Box:
+    """Return the action space of one agent.
+
+    Args:
+        continuous: If True, the magnitude of each direction and of each word, from 0 to 1, otherwise one of the five
+            directions or one of the words, or both, of which the direction changes first.
+        moves: If True, the agent moves.
+        words: Number of words that the agent can say; 0 for silent agents.
+
+    Returns:
+        The space.
+    """
+    directions = NUM_ACTIONS if moves else 0
+    if continuous:
+        return spaces.Box(0.0, 1.0, (directions + words,), np.float32)
+    return spaces.Discrete(max(directions, 1) * max(words, 1))
+
+
+def unbounded(length: int) -> spaces.Box:
+    """Return the space of observations of ``length`` numbers."""
+    return spaces.Box(-np.inf, np.inf, (length,), np.float32)
+
+
+def parity_with(name: str) -> dict[str, Any]:
+    """Return the settings of ``wd.testing.check_parity`` for the comparison with the class ``name`` of ``mpe2``."""
+    return {"title": f"{name} of mpe2", "tolerance": 1e-5, "episode_tolerance": 1e-3}
 
 
 class ParticleWorld(wd.Environment):
@@ -37,14 +67,14 @@ class ParticleWorld(wd.Environment):
     def _set_physics(
         self,
         *,
-        mass: float,
-        damping: float,
-        contact_force: float,
-        contact_margin: float,
-        time_step: float,
-        start_range: float,
-        episode_length: int,
         continuous_actions: bool,
+        episode_length: int,
+        mass: float = 1.0,
+        damping: float = 0.25,
+        contact_force: float = 100.0,
+        contact_margin: float = 0.001,
+        time_step: float = 0.1,
+        start_range: float = 1.0,
     ) -> None:
         """Validate and store the shared constants, and derive those used by kernels."""
         real = parameters.real
@@ -67,6 +97,60 @@ class ParticleWorld(wd.Environment):
         return {**dict.fromkeys(names, agents), **dict.fromkeys((f"{thing}_x", f"{thing}_y"), things)}
 
 
+class Scenario(ParticleWorld):
+    """Base class of environments whose constants are those of ``mpe2``, which is their reference."""
+
+    acceleration = 5.0
+    landmark_colours: Sequence[int] = ()
+    """Colours of landmarks in pictures; those that are missing are grey."""
+    view = (-1.35, 1.35, -1.35, 1.35)
+
+    num_landmarks: int
+    size: npt.NDArray[np.float32]
+    colour: npt.NDArray[np.int32]
+    landmark_size: npt.NDArray[np.float32]
+
+    def original_parameters(self) -> Mapping[str, Any]:
+        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
+        return {}
+
+    def _set_appearance(self, colours: Sequence[int], size: float = 0.05, landmark_size: float = 0.05) -> None:
+        """Store the number of agents, the radii and the colours."""
+        self.num_agents, self.colour = len(colours), np.array(colours, np.int32)
+        self.size = np.full(self.num_agents, size, np.float32)
+        self.landmark_size = np.full(self.num_landmarks, landmark_size, np.float32)
+
+    def reference_step(self, state: dict[str, Any], actions: Any) -> dict[str, Any]:
+        """Return the state after ``actions``, computed by the class of ``mpe2``."""
+        return original.step(self, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:  # type: ignore[override]
+        """Return the arrays of observations of ``state``, computed by the class of ``mpe2``."""
+        return original.observe(self, state)
+
+    def goals(self, state: dict[str, Any]) -> Sequence[int]:
+        """Return the landmarks that are marked in pictures."""
+        return [int(goal) for goal in state.get("goal", ())]
+
+    def said(self, state: dict[str, Any]) -> Sequence[Text]:
+        """Return what agents say, above them: the loudest word."""
+        if "communication" not in state:
+            return ()
+        heard = zip(state["loc_x"], state["loc_y"], self.size, state["communication"], strict=False)
+        return [Text(x, y + size + 0.09, str(np.argmax(c)), 0.12) for x, y, size, c in heard if np.any(c)]
+
+    def scenery(self, state: dict[str, Any]) -> Scene:
+        """Return the landmarks, with rings around goals, and what agents say."""
+        polygons: list[Polygon] = []
+        colours = [*self.landmark_colours, *[wd.draw.GREY] * self.num_landmarks]
+        places = list(zip(state["landmark_x"], state["landmark_y"], self.landmark_size, strict=True))
+        for (x, y, size), colour in zip(places, colours, strict=False):
+            polygons.append(drawing.disc(x, y, size, colour))
+        for x, y, size in [places[goal] for goal in self.goals(state)]:
+            polygons.append(drawing.disc(x, y, size + 0.06, -1, wd.draw.GREEN, 0.02))
+        return Scene(self.view, polygons=polygons, texts=list(self.said(state)))
+
+
 @wd.device_function
 def discrete_push(actions, env, agent):
     """Return the direction of a discrete action.
@@ -79,7 +163,18 @@ def discrete_push(actions, env, agent):
     Returns:
         The direction (x, y), each -1, 0 or 1 (float32).
     """
-    action = actions[env, agent]
+    return direction(actions[env, agent])
+
+
+@wd.device_function
+def discrete_push_of_speaker(actions, env, agent):
+    """Return the direction of a discrete action that is a word, too, as :func:`discrete_push` does."""
+    return direction(actions[env, agent] % NUM_ACTIONS)
+
+
+@wd.device_function
+def direction(action):
+    """Return the direction (x, y) of one of the five actions, each -1, 0 or 1 (float32)."""
     push_x = (ONE if action == 2 else ZERO) - (ONE if action == 1 else ZERO)
     push_y = (ONE if action == 4 else ZERO) - (ONE if action == 3 else ZERO)
     return push_x, push_y
@@ -100,6 +195,29 @@ def continuous_push(actions, env, agent):
     left, right = within_0_and_1(actions[env, agent, 1]), within_0_and_1(actions[env, agent, 2])
     down, up = within_0_and_1(actions[env, agent, 3]), within_0_and_1(actions[env, agent, 4])
     return right - left, up - down
+
+
+@wd.device_function
+def discrete_word(actions, env, agent, directions, word):
+    """Return 1 if an agent says the word, 0 otherwise (float32).
+
+    Args:
+        actions: ``[num_envs, num_agents]`` int32.
+        env: Index of the replica.
+        agent: Index of the agent.
+        directions: Number of directions in which the agent moves; 0 for agents that only speak.
+        word: Index of the word.
+
+    Returns:
+        The signal.
+    """
+    return ONE if actions[env, agent] // max(directions, 1) == word else ZERO
+
+
+@wd.device_function
+def continuous_word(actions, env, agent, directions, word):
+    """Return the magnitude of a word from 0 to 1 (float32), with the arguments of :func:`discrete_word`."""
+    return within_0_and_1(actions[env, agent, directions + word])
 
 
 @wd.device_function
@@ -139,6 +257,135 @@ def contact(dx, dy, touching, contact_force, margin, inverse_margin):
 
 
 @wd.device_function
+def advance(
+    # indices
+    env, agent,
+    # state
+    loc_x, loc_y, velocity_x, velocity_y,
+    # force on the agent
+    force_x, force_y,
+    # constants
+    time_step, kept_velocity, inverse_mass,
+):  # fmt: skip
+    """Move an agent by one step."""
+    loc_x[env, agent] += velocity_x[env, agent] * time_step
+    loc_y[env, agent] += velocity_y[env, agent] * time_step
+    velocity_x[env, agent] = velocity_x[env, agent] * kept_velocity + force_x * inverse_mass * time_step
+    velocity_y[env, agent] = velocity_y[env, agent] * kept_velocity + force_y * inverse_mass * time_step
+
+
+@wd.device_function
+def limit_speed(env, agent, velocity_x, velocity_y, largest_speed):
+    """Scale the velocity of an agent down to the speed ``largest_speed`` if it is higher."""
+    x, y = velocity_x[env, agent], velocity_y[env, agent]
+    squared_speed = x * x + y * y
+    if squared_speed > largest_speed * largest_speed:
+        scale = largest_speed / wd.math.sqrt(squared_speed)
+        velocity_x[env, agent], velocity_y[env, agent] = x * scale, y * scale
+
+
+@wd.device_function
+def with_contacts(
+    # force so far
+    force_x, force_y,
+    # indices
+    env, agent,
+    # state and radii of the agents
+    loc_x, loc_y, size,
+    # positions, number and radii of the other discs
+    other_x, other_y, number, other_size,
+    # constants
+    contact_force, margin, inverse_margin,
+):  # fmt: skip
+    """Return the force (x, y) on an agent with the contact forces of ``number`` discs.
+
+    Args:
+        force_x: Horizontal force without them.
+        force_y: Vertical force without them.
+        env: Index of the replica.
+        agent: Index of the agent.
+        loc_x: ``[num_envs, num_agents]`` float32.
+        loc_y: ``[num_envs, num_agents]`` float32.
+        size: ``[num_agents]`` float32, radii.
+        other_x: ``[num_envs, number]`` float32, the other discs, among which the agent may be.
+        other_y: ``[num_envs, number]`` float32.
+        number: Number of the other discs.
+        other_size: ``[number]`` float32, their radii.
+        contact_force: Force per unit of overlap.
+        margin: Width of the smooth transition of the force.
+        inverse_margin: ``1 / margin``.
+
+    Returns:
+        The force (x, y) (float32).
+    """
+    for other in range(number):
+        dx, dy = loc_x[env, agent] - other_x[env, other], loc_y[env, agent] - other_y[env, other]
+        touching = size[agent] + other_size[other]
+        contact_x, contact_y = contact(dx, dy, touching, contact_force, margin, inverse_margin)
+        force_x += contact_x
+        force_y += contact_y
+    return force_x, force_y
+
+
+@wd.device_function
+def charge_for_leaving(coordinate):
+    """Return the penalty for one coordinate: zero inside the square from -1 to 1, increasing beyond 0.9."""
+    x = abs(coordinate)
+    near_the_edge = max(x - MARGIN_BEGINS, ZERO) * MARGIN_SLOPE
+    return near_the_edge if x < ONE else min(wd.math.exp(TWO * x - TWO), MAX_BOUNDARY_PENALTY)
+
+
+@wd.device_function
+def squared_distance(env, i, x, y, j, other_x, other_y):
+    """Return the squared distance between the places ``(x, y)[env, i]`` and ``(other_x, other_y)[env, j]``."""
+    dx, dy = x[env, i] - other_x[env, j], y[env, i] - other_y[env, j]
+    return dx * dx + dy * dy
+
+
+@wd.device_function
+def write(observations, env, row, first, x, y):
+    """Write two numbers into a row of observations, and return the index after them."""
+    observations[env, row, first] = x
+    observations[env, row, first + 1] = y
+    return first + 2
+
+
+@wd.device_function
+def write_offsets(observations, env, row, first, x, y, place_x, place_y, number):
+    """Write the positions of ``number`` places relative to (x, y), and return the index after them."""
+    for i in range(number):
+        observations[env, row, first + 2 * i] = place_x[env, i] - x
+        observations[env, row, first + 2 * i + 1] = place_y[env, i] - y
+    return first + 2 * number
+
+
+@wd.device_function
+def write_others(observations, env, row, first, agent, loc_x, loc_y, num_agents):
+    """Write the relative positions of the other agents in id order, and return the index after them."""
+    for i in range(num_agents - 1):
+        other = i + 1 if i >= agent else i
+        observations[env, row, first + 2 * i] = loc_x[env, other] - loc_x[env, agent]
+        observations[env, row, first + 2 * i + 1] = loc_y[env, other] - loc_y[env, agent]
+    return first + 2 * (num_agents - 1)
+
+
+@wd.device_function
+def write_colour(observations, env, row, first, goal, low, high):
+    """Write the colour of a landmark, ``high`` in its own of three components, and return the index after it."""
+    for i in range(3):
+        observations[env, row, first + i] = high if i == goal else low
+    return first + 3
+
+
+@wd.device_function
+def write_words(observations, env, row, first, communication, speaker, num_words):
+    """Write what an agent said, and return the index after it."""
+    for word in range(num_words):
+        observations[env, row, first + word] = communication[env, speaker, word]
+    return first + num_words
+
+
+@wd.device_function
 def random_place(rng, env, agent, largest):
     """Return a place (x, y), each coordinate uniform in [-largest, largest).
 
@@ -153,3 +400,51 @@ def random_place(rng, env, agent, largest):
     """
     u, v, _, _ = wd.random.four_uniforms(rng, env, agent)
     return (TWO * u - ONE) * largest, (TWO * v - ONE) * largest
+
+
+@wd.device_function
+def random_choice(rng, env, agent, number):
+    """Return one of ``number`` indices, all equally probable (int32), without rejections, which stop vectorisation."""
+    return min(np.int32(wd.random.uniform(rng, env, agent) * np.float32(number)), number - 1)
+
+
+@wd.kernel
+def reset_places(
+    # state
+    loc_x, loc_y, landmark_x, landmark_y,
+    # random stream
+    rng,
+    # constants
+    num_agents, num_landmarks, start_range,
+):  # fmt: skip
+    """Draw the positions of the agents and the landmarks."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    loc_x[env, agent], loc_y[env, agent] = random_place(rng, env, agent, start_range)
+    for i in range(agent, num_landmarks, num_agents):
+        landmark_x[env, i], landmark_y[env, i] = random_place(rng, env, agent, start_range)
+
+
+@wd.kernel
+def reset_places_and_goals(
+    # state
+    loc_x, loc_y, landmark_x, landmark_y, goal,
+    # random stream
+    rng,
+    # constants
+    num_agents, num_landmarks, num_goals, start_range,
+):  # fmt: skip
+    """Draw the positions of the agents and the landmarks, and the landmarks that are goals."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    loc_x[env, agent], loc_y[env, agent] = random_place(rng, env, agent, start_range)
+    for i in range(agent, num_landmarks, num_agents):
+        landmark_x[env, i], landmark_y[env, i] = random_place(rng, env, agent, start_range)
+    for i in range(agent, num_goals, num_agents):
+        goal[env, i] = random_choice(rng, env, agent, num_landmarks)
+
+
+@wd.kernel
+def draw(shapes, loc_x, loc_y, size, colour):
+    """Draw an agent as a disc with a trail."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    wd.draw.circle(shapes, 0, loc_x[env, agent], loc_y[env, agent], size[agent], colour[agent])
+    wd.draw.trail(shapes, 0, 12)

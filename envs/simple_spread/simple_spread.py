@@ -22,22 +22,6 @@ COVERED = 0.1
 INFINITY = np.float32(np.inf)
 
 
-@wd.kernel
-def reset(
-    # state
-    loc_x, loc_y, landmark_x, landmark_y,
-    # random stream
-    rng,
-    # constants
-    num_agents, num_landmarks, start_range,
-):  # fmt: skip
-    """Draw the positions of the agents and the landmarks."""
-    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    loc_x[env, agent], loc_y[env, agent] = dynamics.random_place(rng, env, agent, start_range)
-    for i in range(agent, num_landmarks, num_agents):
-        landmark_x[env, i], landmark_y[env, i] = dynamics.random_place(rng, env, agent, start_range)
-
-
 def _step(push: Any) -> Any:
     """Return the step kernel for actions whose direction is computed by ``push``."""
 
@@ -48,49 +32,35 @@ def _step(push: Any) -> Any:
         # actions
         actions,
         # constants
-        num_agents, num_landmarks, time_step, kept_velocity, acceleration, inverse_mass, touching_distance,
-        contact_force, contact_margin, inverse_margin, landmark_weight, collision_weight,
+        num_agents, num_landmarks, time_step, kept_velocity, acceleration, inverse_mass, size,
+        touching_distance, contact_force, contact_margin, inverse_margin, landmark_weight, collision_weight,
         # out
         rewards,
     ):  # fmt: skip
         """Move all agents; then compute the shared cost of landmark distances, and each agent's cost of collisions."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
         distances = cuda.shared.array(num_landmarks, np.float32)
-        x, y = loc_x[env, agent], loc_y[env, agent]
         push_x, push_y = push(actions, env, agent)
-        force_x, force_y = acceleration * push_x, acceleration * push_y
-        for other in range(num_agents):
-            contact_x, contact_y = dynamics.contact(
-                x - loc_x[env, other],
-                y - loc_y[env, other],
-                touching_distance,
-                contact_force,
-                contact_margin,
-                inverse_margin,
-            )
-            force_x += contact_x
-            force_y += contact_y
+        force_x, force_y = dynamics.with_contacts(
+            acceleration * push_x, acceleration * push_y, env, agent, loc_x, loc_y, size, loc_x, loc_y, num_agents,
+            size, contact_force, contact_margin, inverse_margin,
+        )  # fmt: skip
         cuda.syncthreads()
-
-        x += velocity_x[env, agent] * time_step
-        y += velocity_y[env, agent] * time_step
-        loc_x[env, agent], loc_y[env, agent] = x, y
-        velocity_x[env, agent] = velocity_x[env, agent] * kept_velocity + force_x * inverse_mass * time_step
-        velocity_y[env, agent] = velocity_y[env, agent] * kept_velocity + force_y * inverse_mass * time_step
+        dynamics.advance(
+            env, agent, loc_x, loc_y, velocity_x, velocity_y, force_x, force_y, time_step, kept_velocity, inverse_mass
+        )
         cuda.syncthreads()
 
         for i in range(agent, num_landmarks, num_agents):
             nearest = INFINITY
             for other in range(num_agents):
-                dx = loc_x[env, other] - landmark_x[env, i]
-                dy = loc_y[env, other] - landmark_y[env, i]
-                nearest = min(nearest, dx * dx + dy * dy)
+                squared = dynamics.squared_distance(env, other, loc_x, loc_y, i, landmark_x, landmark_y)
+                nearest = min(nearest, squared)
             distances[i] = wd.math.sqrt(nearest)
         collisions = -ONE  # corrects for the agent's contact with itself
         for other in range(num_agents):
-            dx = loc_x[env, other] - loc_x[env, agent]
-            dy = loc_y[env, other] - loc_y[env, agent]
-            collisions += ONE if dx * dx + dy * dy < touching_distance * touching_distance else ZERO
+            squared = dynamics.squared_distance(env, other, loc_x, loc_y, agent, loc_x, loc_y)
+            collisions += ONE if squared < touching_distance * touching_distance else ZERO
         cuda.syncthreads()
 
         total = ZERO
@@ -116,18 +86,10 @@ def observe(
     """Write the observations of an agent; the last ``2 * (num_agents - 1)`` numbers, the communication, stay 0."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y = loc_x[env, agent], loc_y[env, agent]
-    observations[env, agent, 0] = velocity_x[env, agent]
-    observations[env, agent, 1] = velocity_y[env, agent]
-    observations[env, agent, 2] = x
-    observations[env, agent, 3] = y
-    for i in range(num_landmarks):
-        observations[env, agent, 4 + 2 * i] = landmark_x[env, i] - x
-        observations[env, agent, 5 + 2 * i] = landmark_y[env, i] - y
-    first = 4 + 2 * num_landmarks
-    for i in range(num_agents - 1):
-        other = i + 1 if i >= agent else i
-        observations[env, agent, first + 2 * i] = loc_x[env, other] - x
-        observations[env, agent, first + 1 + 2 * i] = loc_y[env, other] - y
+    i = dynamics.write(observations, env, agent, 0, velocity_x[env, agent], velocity_y[env, agent])
+    i = dynamics.write(observations, env, agent, i, x, y)
+    i = dynamics.write_offsets(observations, env, agent, i, x, y, landmark_x, landmark_y, num_landmarks)
+    dynamics.write_others(observations, env, agent, i, agent, loc_x, loc_y, num_agents)
 
 
 @wd.kernel
@@ -257,7 +219,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         "tolerance": 1e-5,
         "episode_tolerance": 1e-3,
     }
-    step, observe, reset, draw = discrete_step, observe, reset, draw
+    step, observe, reset, draw = discrete_step, observe, dynamics.reset_places, draw
     shapes_per_agent = 2
 
     def __init__(
@@ -294,6 +256,7 @@ class SimpleSpread(dynamics.ParticleWorld):
             episode_length=episode_length,
             continuous_actions=continuous_actions,
         )
+        self.size = np.full(self.num_agents, self.agent_size, np.float32)
         self.touching_distance = 2 * self.agent_size
         self.landmark_weight = 1 - self.local_ratio
         self.collision_weight = self.local_ratio * self.collision_penalty

@@ -16,10 +16,9 @@ from warpdrive.envs.particles import dynamics
 from warpdrive.envs.simple_tag import reference
 from warpdrive.scene.scene import Scene
 
-ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+ZERO, ONE = np.float32(0), np.float32(1)
 VIEW = 1.3
 """Largest coordinate in pictures; beyond 1 good agents are penalized."""
-MARGIN_BEGINS, MARGIN_SLOPE, MAX_BOUNDARY_PENALTY = np.float32(0.9), np.float32(10), np.float32(10)
 
 
 @wd.kernel
@@ -38,14 +37,6 @@ def reset(
         obstacle_x[env, i], obstacle_y[env, i] = dynamics.random_place(rng, env, agent, obstacle_range)
 
 
-@wd.device_function
-def charge_for_leaving(coordinate):
-    """Return a good agent's penalty for one of its coordinates: zero inside the square, increasing beyond 0.9."""
-    x = abs(coordinate)
-    near_the_edge = max(x - MARGIN_BEGINS, ZERO) * MARGIN_SLOPE
-    return near_the_edge if x < ONE else min(wd.math.exp(TWO * x - TWO), MAX_BOUNDARY_PENALTY)
-
-
 def _step(push: Any) -> Any:
     """Return the step kernel for actions whose direction is computed by ``push``."""
 
@@ -56,7 +47,7 @@ def _step(push: Any) -> Any:
         # actions
         actions,
         # constants
-        num_agents, num_adversaries, num_obstacles, size, acceleration, largest_speed, obstacle_size, time_step,
+        num_agents, num_adversaries, num_obstacles, size, acceleration, largest_speed, obstacle_sizes, time_step,
         kept_velocity, inverse_mass, contact_force, contact_margin, inverse_margin, tag_reward, tag_penalty,
         leaving_penalty,
         # out
@@ -65,54 +56,31 @@ def _step(push: Any) -> Any:
         """Move all agents; then compute the contacts of adversaries and the penalties for leaving the square."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
         tags = cuda.shared.array(num_agents, np.float32)
-        x, y = loc_x[env, agent], loc_y[env, agent]
         push_x, push_y = push(actions, env, agent)
         force_x, force_y = acceleration[agent] * push_x, acceleration[agent] * push_y
-        for other in range(num_agents):
-            contact_x, contact_y = dynamics.contact(
-                x - loc_x[env, other],
-                y - loc_y[env, other],
-                size[agent] + size[other],
-                contact_force,
-                contact_margin,
-                inverse_margin,
-            )
-            force_x += contact_x
-            force_y += contact_y
-        for i in range(num_obstacles):
-            contact_x, contact_y = dynamics.contact(
-                x - obstacle_x[env, i],
-                y - obstacle_y[env, i],
-                size[agent] + obstacle_size,
-                contact_force,
-                contact_margin,
-                inverse_margin,
-            )
-            force_x += contact_x
-            force_y += contact_y
+        force_x, force_y = dynamics.with_contacts(
+            force_x, force_y, env, agent, loc_x, loc_y, size, loc_x, loc_y, num_agents, size, contact_force,
+            contact_margin, inverse_margin,
+        )  # fmt: skip
+        force_x, force_y = dynamics.with_contacts(
+            force_x, force_y, env, agent, loc_x, loc_y, size, obstacle_x, obstacle_y, num_obstacles, obstacle_sizes,
+            contact_force, contact_margin, inverse_margin,
+        )  # fmt: skip
         cuda.syncthreads()
-
-        x += velocity_x[env, agent] * time_step
-        y += velocity_y[env, agent] * time_step
-        new_velocity_x = velocity_x[env, agent] * kept_velocity + force_x * inverse_mass * time_step
-        new_velocity_y = velocity_y[env, agent] * kept_velocity + force_y * inverse_mass * time_step
-        squared_speed = new_velocity_x * new_velocity_x + new_velocity_y * new_velocity_y
-        if squared_speed > largest_speed[agent] * largest_speed[agent]:
-            scale = largest_speed[agent] / wd.math.sqrt(squared_speed)
-            new_velocity_x *= scale
-            new_velocity_y *= scale
-        loc_x[env, agent], loc_y[env, agent] = x, y
-        velocity_x[env, agent], velocity_y[env, agent] = new_velocity_x, new_velocity_y
+        dynamics.advance(
+            env, agent, loc_x, loc_y, velocity_x, velocity_y, force_x, force_y, time_step, kept_velocity, inverse_mass
+        )
+        dynamics.limit_speed(env, agent, velocity_x, velocity_y, largest_speed[agent])
         cuda.syncthreads()
 
         if agent >= num_adversaries:
             count = ZERO
             for other in range(num_adversaries):
-                dx, dy = x - loc_x[env, other], y - loc_y[env, other]
+                squared = dynamics.squared_distance(env, agent, loc_x, loc_y, other, loc_x, loc_y)
                 touching = size[agent] + size[other]
-                count += ONE if dx * dx + dy * dy < touching * touching else ZERO
+                count += ONE if squared < touching * touching else ZERO
             tags[agent] = count
-            leaving = charge_for_leaving(x) + charge_for_leaving(y)
+            leaving = dynamics.charge_for_leaving(loc_x[env, agent]) + dynamics.charge_for_leaving(loc_y[env, agent])
             rewards[env, agent] = -(tag_penalty * count + leaving_penalty * leaving)
         cuda.syncthreads()
 
@@ -141,24 +109,13 @@ def observe_as(
 ):  # fmt: skip
     """Write the observations of an agent into a row of its team's array."""
     x, y = loc_x[env, agent], loc_y[env, agent]
-    observations[env, row, 0] = velocity_x[env, agent]
-    observations[env, row, 1] = velocity_y[env, agent]
-    observations[env, row, 2] = x
-    observations[env, row, 3] = y
-    for i in range(num_obstacles):
-        observations[env, row, 4 + 2 * i] = obstacle_x[env, i] - x
-        observations[env, row, 5 + 2 * i] = obstacle_y[env, i] - y
-    first = 4 + 2 * num_obstacles
-    for i in range(num_agents - 1):
-        other = i + 1 if i >= agent else i
-        observations[env, row, first + 2 * i] = loc_x[env, other] - x
-        observations[env, row, first + 1 + 2 * i] = loc_y[env, other] - y
-    first += 2 * (num_agents - 1)
+    i = dynamics.write(observations, env, row, 0, velocity_x[env, agent], velocity_y[env, agent])
+    i = dynamics.write(observations, env, row, i, x, y)
+    i = dynamics.write_offsets(observations, env, row, i, x, y, obstacle_x, obstacle_y, num_obstacles)
+    i = dynamics.write_others(observations, env, row, i, agent, loc_x, loc_y, num_agents)
     for other in range(num_adversaries, num_agents):
         if other != agent:
-            observations[env, row, first] = velocity_x[env, other]
-            observations[env, row, first + 1] = velocity_y[env, other]
-            first += 2
+            i = dynamics.write(observations, env, row, i, velocity_x[env, other], velocity_y[env, other])
 
 
 @wd.kernel
@@ -375,6 +332,7 @@ class SimpleTag(dynamics.ParticleWorld):
 
         self.num_agents = self.num_adversaries + self.num_good_agents
         self.size = self._of_both(self.adversary_size, self.good_agent_size)
+        self.obstacle_sizes = np.full(self.num_obstacles, self.obstacle_size, np.float32)
         self.acceleration = self._of_both(self.adversary_acceleration, self.good_agent_acceleration)
         self.largest_speed = self._of_both(self.adversary_speed, self.good_agent_speed)
 

@@ -20,7 +20,17 @@ from warpdrive.testing import check_parity
 # machines with a GPU and no network do not have it (tools/gather_wheels.py); the extra `test` does
 pytest.importorskip("mpe2")
 
-ORIGINALS = {name: importlib.import_module(f"mpe2.{name}_v3") for name in ("simple_spread", "simple_tag")}
+SCENARIOS = (
+    "simple",
+    "simple_adversary",
+    "simple_crypto",
+    "simple_push",
+    "simple_reference",
+    "simple_speaker_listener",
+    "simple_world_comm",
+)
+VERSIONS = dict.fromkeys(("simple_spread", "simple_tag", *SCENARIOS), 3) | {"simple_speaker_listener": 4}
+ORIGINALS = {name: importlib.import_module(f"mpe2.{name}_v{version}") for name, version in VERSIONS.items()}
 
 STEPS = {"simple_spread": mpe2.spread_step, "simple_tag": mpe2.tag_step}
 
@@ -38,6 +48,16 @@ OTHERS = {
         "time_step": 0.08,
         "start_range": 0.8,
         "episode_length": 40,
+    },
+    "simple_adversary": {"num_good_agents": 4},
+    "simple_reference": {"local_ratio": 0.2},
+    "simple_speaker_listener": {"padded": True},
+    "simple_world_comm": {
+        "num_good_agents": 3,
+        "num_adversaries": 2,
+        "num_obstacles": 2,
+        "num_food": 1,
+        "num_forests": 4,
     },
     "simple_tag": {
         "num_adversaries": 4,
@@ -63,7 +83,7 @@ OTHERS = {
 
 
 def with_actions(continuous: bool, others: bool, name: str) -> wd.Environment:
-    return wd.make(name, continuous_actions=continuous, **(OTHERS[name] if others else {}))
+    return wd.make(name, continuous_actions=continuous, **(OTHERS.get(name, {}) if others else {}))
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
@@ -74,10 +94,12 @@ def test_spaces_are_those_of_mpe2(name, continuous):
     assert len(original.possible_agents) == env.num_agents and agents == list(range(env.num_agents))
     assert env.episode_length == original.unwrapped.max_cycles
     for tag, members in env.policy_tags.items():
-        seen = env.observation_space[tag] if isinstance(env.observation_space, dict) else env.observation_space
+        seen, acts = (
+            space[tag] if isinstance(space, dict) else space for space in (env.observation_space, env.action_space)
+        )
         for agent in members:
             assert original.observation_space(original.possible_agents[agent]) == seen
-            assert original.action_space(original.possible_agents[agent]) == env.action_space
+            assert original.action_space(original.possible_agents[agent]) == acts
 
 
 @pytest.mark.parametrize(
@@ -88,22 +110,74 @@ def test_spaces_are_those_of_mpe2(name, continuous):
 @pytest.mark.parametrize("name", ORIGINALS)
 def test_steps_agree_with_mpe2(name, continuous, others, python_backend):
     env = with_actions(continuous, others, name)
-    found = check_parity(env, episodes=0, steps=600, whole_episodes=False, seed=1, backend=python_backend)
+    steps = 300 if name in SCENARIOS else 600
+    found = check_parity(env, episodes=0, steps=steps, whole_episodes=False, seed=1, backend=python_backend)
     assert found
-    assert found.largest <= env.parity["tolerance"] and found.steps >= 600
+    assert found.largest <= env.parity["tolerance"] and found.steps >= steps
     assert found.doubtful <= 1
 
 
 @pytest.mark.parametrize("name", ORIGINALS)
 def test_episodes_agree_with_mpe2(name, python_backend):
-    env = wd.make(name)
-    found = check_parity(env, episodes=50, steps=2000, whole_episodes=True, seed=2, replicas=50, backend=python_backend)
+    env, episodes = wd.make(name), 20 if name in SCENARIOS else 50
+    found = check_parity(
+        env, episodes=episodes, steps=0, whole_episodes=True, seed=2, replicas=episodes, backend=python_backend
+    )
     assert found
     assert found.largest <= env.parity["episode_tolerance"]
-    assert found.episodes >= 50 and found.doubtful <= 1
+    assert found.episodes >= episodes and found.doubtful <= 1
 
 
-@pytest.mark.parametrize("name", ORIGINALS)
+def state_of(name, world):
+    """Return the state of an environment of ``mpe2`` by the names of our arrays."""
+    agents, landmarks = ([entity.state for entity in group] for group in (world.agents, world.landmarks))
+    speakers = {"simple_speaker_listener": 1, "simple_world_comm": 1, "simple_reference": 2, "simple_crypto": 3}
+    state = {"communication": [agent.c for agent in agents[: speakers.get(name, 0)]]}
+    first = world.agents[0]
+    if name in ("simple_adversary", "simple_push"):
+        state["goal"] = [world.landmarks.index(first.goal_a)]
+    elif name == "simple_speaker_listener":
+        state["goal"] = [world.landmarks.index(first.goal_b)]
+    elif name == "simple_reference":
+        state["goal"] = [world.landmarks.index(agent.goal_b) for agent in world.agents]
+    elif name == "simple_crypto":
+        key = [np.array_equal(landmark.color, world.agents[2].key) for landmark in world.landmarks].index(True)
+        return {**state, "goal": [world.landmarks.index(first.goal_a), key]}
+    for i, axis in enumerate("xy"):
+        state[f"loc_{axis}"] = [agent.p_pos[i] for agent in agents]
+        state[f"velocity_{axis}"] = [agent.p_vel[i] for agent in agents]
+        state[f"landmark_{axis}"] = [landmark.p_pos[i] for landmark in landmarks]
+    return {key: values for key, values in state.items() if len(values)}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_games_agree_with_the_public_environment(name):
+    """Its start states are loaded; then both play the same actions, without the reference of the package."""
+    original = ORIGINALS[name].parallel_env()
+    wrapper = wd.EnvWrapper(wd.make(name), 1, "cpu")
+    rng = np.random.default_rng(0)
+    for episode in range(3):
+        seen, _ = original.reset(seed=episode)
+        wrapper.reset()
+        for key, values in state_of(name, original.unwrapped.world).items():
+            wrapper.ctx[key][0] = torch.from_numpy(np.array(values)).to(wrapper.ctx[key].dtype)
+        names = {tag: [original.possible_agents[i] for i in ids] for tag, ids in wrapper.env.policy_tags.items()}
+        while original.agents:
+            actions = {agent: int(rng.integers(original.action_space(agent).n)) for agent in original.agents}
+            by_tag = {tag: torch.tensor([[actions[i] for i in ids]], dtype=torch.int32) for tag, ids in names.items()}
+            separate = isinstance(wrapper.env.action_space, dict)
+            given = by_tag if separate else torch.cat(list(by_tag.values()), dim=1)
+            seen, rewards, _, truncations, _ = original.step(actions)
+            found, ours, _, truncated, info = wrapper.step(given)
+            np.testing.assert_allclose(ours[0].numpy(), list(rewards.values()), atol=1e-3)
+            assert truncated.item() == all(truncations.values())
+            found = info["final_observations"] if truncated else found
+            for tag, agents in names.items():
+                rows = found[tag] if isinstance(found, dict) else found
+                np.testing.assert_allclose(rows[0].numpy(), [seen[agent] for agent in agents], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", STEPS)
 def test_the_environment_under_test_is_mpe2s_own(name):
     """The twin, which holds only mpe2's scenario and world, does what its public environment does."""
     original = ORIGINALS[name].parallel_env(continuous_actions=True)
@@ -143,7 +217,7 @@ def test_comparisons_notice_other_physics():
 
 
 @pytest.mark.parametrize("others", [False, True], ids=["as_published", "other_constants"])
-@pytest.mark.parametrize("name", ORIGINALS)
+@pytest.mark.parametrize("name", STEPS)
 def test_references_agree_with_mpe2(name, others):
     env = with_actions(True, others, name)
     step, rng = STEPS[name](env), np.random.default_rng(4)
@@ -231,6 +305,8 @@ class TestRules:
     [
         ("simple_spread", {"loc": 1.0, "landmark": 1.0}),
         ("simple_tag", {"loc": 1.0, "obstacle": 0.9}),
+        ("simple_reference", {"loc": 1.0, "landmark": 1.0}),
+        ("simple_world_comm", {"loc": 1.0, "landmark": 0.9}),
     ],
 )
 def test_start_states_are_uniform_independent_and_new_in_every_episode(name, ranges, python_backend):
@@ -252,7 +328,75 @@ def test_start_states_are_uniform_independent_and_new_in_every_episode(name, ran
     assert not wrapper.ctx["velocity_x"].any() and not wrapper.ctx["velocity_y"].any()
 
 
+@pytest.mark.parametrize(
+    ("name", "choices"), [("simple_adversary", [2]), ("simple_reference", [3, 3]), ("simple_crypto", [2, 2])]
+)
+def test_goals_are_uniform_and_independent(name, choices, python_backend):
+    wrapper = wd.EnvWrapper(wd.make(name), 3600, python_backend, seed=6)
+    wrapper.reset()
+    goals = wrapper.ctx["goal"].cpu().numpy()
+    counts = np.unique(goals, axis=0, return_counts=True)[1]
+    assert len(counts) == math.prod(choices)
+    # each of k outcomes is binomial: 6 standard deviations are exceeded once in 10**8 by the normal approximation
+    p = 1 / len(counts)
+    assert np.abs(counts - 3600 * p).max() < 6 * math.sqrt(3600 * p * (1 - p))
+
+
+def test_padded_spaces_of_speaker_and_listener():
+    env = wd.make("simple_speaker_listener", padded=True)
+    wrapper = wd.EnvWrapper(env, 100, "cpu")
+    wrapper.reset()
+    for _ in range(5):
+        seen = wrapper.step()[0]
+        assert wrapper.ctx["actions"][:, 0].max() == 2 and wrapper.ctx["actions"][:, 1].max() == 4
+        assert seen[:, 0, :3].any() and not seen[:, 0, 3:].any() and seen[:, 1, 8:].any()
+    assert wrapper.ctx["action_mask"][0].tolist() == [[True] * 3 + [False] * 2, [True] * 5]
+
+
+def test_silence_costs_nothing():
+    """Eve and Bob are judged by what they say; who says nothing makes no error."""
+    wrapper = wd.EnvWrapper(wd.make("simple_crypto", continuous_actions=True), 1, "cpu")
+    wrapper.reset()
+    wrapper.ctx["goal"][0] = torch.tensor([1, 0])
+    words = torch.zeros(1, 3, 4)
+    assert wrapper.step(words)[1][0].tolist() == [0, 0, 0]
+    words[0, 0] = torch.tensor([0.5, 0, 0, 0])  # Eve: 0.25 + 1
+    words[0, 1] = torch.tensor([0, 0.5, 0, 0])  # Bob: 0.25
+    assert wrapper.step(words)[1][0].tolist() == [-1.25, 1.0, 1.0]
+
+
+def test_who_sees_whom_among_forests():
+    env = wd.make("simple_world_comm", **OTHERS["simple_world_comm"])
+    wrapper = wd.EnvWrapper(env, 1, "cpu")
+    wrapper.reset()
+    # the leader is in no forest; the other adversary and agent 2 share one, agents 3 and 4 are in two others
+    places = {"loc_x": [5.0, 0.1, 0.0, 3.0, 7.0], "landmark_x": [20.0, 21.0, 9.0, 0.0, 3.0, 7.0, 30.0]}
+    for key, values in {**places, "loc_y": [0.0] * 5, "landmark_y": [0.0] * 7}.items():
+        wrapper.ctx[key][0] = torch.tensor(values)
+    still = {tag: torch.zeros(1, len(ids), dtype=torch.int32) for tag, ids in env.policy_tags.items()}
+    seen = wrapper.step(still)[0]
+    offsets = {tag: rows[0, :, 4 + 2 * 7 : 4 + 2 * 7 + 2 * 4 : 2] for tag, rows in seen.items()}
+    np.testing.assert_allclose(offsets["leader"], [[-4.9, -5, -2, 2]], atol=1e-5)
+    np.testing.assert_allclose(offsets["adversary"], [[0, -0.1, 0, 0]], atol=1e-5)
+    np.testing.assert_allclose(offsets["good_agent"], [[0, 0.1, 0, 0], [0] * 4, [0] * 4], atol=1e-5)
+    assert seen["adversary"][0, 0, -8:-4].tolist() == [1, -1, -1, -1]
+    assert seen["leader"][0, 0, -8:-4].tolist() == [-1] * 4
+
+
 WRONG = {
+    **{name: {"continuous_actions": 1, "episode_length": 0} for name in SCENARIOS},
+    "simple_adversary": {"num_good_agents": 0, "continuous_actions": 1, "episode_length": 0},
+    "simple_reference": {"local_ratio": -0.1, "continuous_actions": 1, "episode_length": 0},
+    "simple_speaker_listener": {"padded": 1, "continuous_actions": 1, "episode_length": 0},
+    "simple_world_comm": {
+        "num_good_agents": 0,
+        "num_adversaries": 0,
+        "num_obstacles": -1,
+        "num_food": 0,
+        "num_forests": 32,
+        "continuous_actions": 1,
+        "episode_length": 0,
+    },
     "simple_spread": {
         "num_agents": 0,
         "num_landmarks": 0,

@@ -14,6 +14,7 @@ import warpdrive as wd
 REPLICAS, STEPS = 100, 10_000
 TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
 SEVERAL = {
+    **dict.fromkeys([name for name in wd.registered_names() if name.startswith("simple_")], 200),
     **dict.fromkeys(
         ("flock", "lbf", "matrix_game", "overcooked", "simple_spread", "simple_tag", "tag_continuous", "tag_gridworld"),
         500,

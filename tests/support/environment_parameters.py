@@ -80,6 +80,13 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
         },
         {"horizon": 17, "layout": "XXPXX\nO 3 T\nX1 2X\nXDXSX", "old_dynamics": True, "channels_first": True},
     ],
+    "simple": [SHORT],
+    "simple_adversary": [{**SHORT, "num_good_agents": 4}],
+    "simple_crypto": [SHORT],
+    "simple_push": [SHORT],
+    "simple_reference": [SHORT],
+    "simple_speaker_listener": [SHORT],
+    "simple_world_comm": [{**SHORT, "num_adversaries": 2, "num_forests": 3}],
     "simple_tag": [{**SHORT, "num_adversaries": 2, "num_good_agents": 2, "num_obstacles": 3}],
 }
 """Configurations by the registered name, with short episodes, so that many end.

@@ -66,7 +66,6 @@ EXPLAINED = {
     "ppo.centralized_critic": "algorithms/mappo.md#keys",
     "ppo.critic_input": "algorithms/mappo.md#keys",
     "ppo.recurrent_critic": "algorithms/mappo.md#keys",
-    "ppo.death_masks": "algorithms/mappo.md#keys",
     "ppo.critic_lr": "algorithms/mappo.md#keys",
     "ppo.critic_max_grad_norm": "algorithms/mappo.md#keys",
     "dqn.gradient_steps": "../guides/tuning.md#off-policy-algorithms",

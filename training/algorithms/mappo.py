@@ -1,7 +1,7 @@
 """PPO with a centralised critic (MAPPO: Yu et al. 2022, arXiv:2103.01955).
 
 Values are estimated from the global state of a replica, or from the observations of all its agents, while each agent
-acts on its own observation. With death masks the values of agents out of the episode are learned as well.
+acts on its own observation.
 """
 
 from __future__ import annotations
@@ -174,12 +174,10 @@ def build(config: PPOConfig, task: Task) -> tuple[MAPPO, ExperienceSource]:
     """Build the algorithm and its source of experience."""
     model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
     critic_input: CriticInput
-    masks = config.death_masks
     if config.critic_input != "observations" and task.global_state:
-        own = task.observation_space if config.critic_input == "agent_specific" else None
-        critic_input = GlobalState(task.tag, len(task.agent_ids), task.global_state, own, masks)
+        critic_input = GlobalState(len(task.agent_ids), task.global_state)
     else:
-        critic_input = JointObservations(task.tag, task.all_observation_spaces, task.num_agents, masks)
+        critic_input = JointObservations(task.tag, task.all_observation_spaces, task.num_agents)
     critic_input.to(task.device)
     critic = task.new_critic(lambda: build_central_critic(config.model, critic_input.size, config.recurrent_critic))
     apart = config.has_critic_optimizer
@@ -187,9 +185,7 @@ def build(config: PPOConfig, task: Task) -> tuple[MAPPO, ExperienceSource]:
     optimizer = adam(model if apart else nn.ModuleList([model, critic]), eps=1e-5)
     mappo = config.derived_from(MAPPO)
     algorithm = mappo(config, model, critic, critic_input, distribution, optimizer, critic_optimizer)
-    if masks and not apart:
-        algorithm.not_compiled = "policy and critic have one optimizer, and death masks"
-    elif type(critic) is CentralCritic:
+    if type(critic) is CentralCritic:
         algorithm.compile_actor_critic(task, MAPPO, (critic.value, critic_input.size), critic_optimizer)
     else:
         algorithm.not_compiled = "the critic is recurrent"

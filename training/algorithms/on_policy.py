@@ -283,8 +283,7 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
                 **({} if (states := self.critic_inputs(batch)) is None else {"states": states}),
             }
         numbers = {name: float(value_at(c, 0)) for name, c in coefficients.items()}
-        minibatches_of = [batch.rows_of(part) for parts in epochs for part in parts]
-        minibatches = Minibatches.of(batch, minibatches_of)
+        minibatches = Minibatches.of(batch, [batch.rows_of(part) for parts in epochs for part in parts])
         experience = {} if mask is None else {"mask": mask.shape[1]}
         if (sequences := batch.sequences) is not None:
             arrays |= {"start": sequences.start, "begins": sequences.begins}
@@ -292,8 +291,6 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         update: CompiledUpdate
         update, *of_critic = self.compiled
         found = update.steps(minibatches, arrays, numbers, **experience).taken()
-        if batch.value_weight is not None:
-            minibatches = Minibatches.of(batch.of_critic, minibatches_of)
         for update in of_critic:
             limit = {"max_grad_norm": float(value_at(self.critic_limit, 0))}
             critic = update.steps(minibatches, arrays, {**numbers, **limit}).taken()
@@ -313,7 +310,7 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
     def observe_returns(self, batch: Batch) -> None:
         """Update the running mean and standard deviation of returns with a batch before training on it."""
         if self.config.normalize_returns:
-            self.returns.observe(batch.returns, batch.of_critic.weight)
+            self.returns.observe(batch.returns, batch.weight)
 
     def denormalized(self, values: Tensor) -> Tensor:
         """Convert the model's value estimates to returns."""

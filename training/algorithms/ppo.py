@@ -9,7 +9,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from warpdrive.adapted import original_of
 from warpdrive.environment import Environment
 from warpdrive.training.algorithms import kl_stop
 from warpdrive.training.algorithms.base import BeforeStep, UpdateSize
@@ -34,13 +33,11 @@ class PPOConfig(OnPolicyConfig):
     """Target KL divergence in nats: the update ends once it exceeds 1.5 times this; None: no early stopping."""
     centralized_critic: bool = False
     """If True, values are estimated from more than the policy's observations (MAPPO)."""
-    critic_input: Literal["auto", "global_state", "observations", "agent_specific"] = "auto"
+    critic_input: Literal["auto", "global_state", "observations"] = "auto"
     """Input of the centralised critic: the environment's ``global_state``, or the observations of all agents.
 
-    ``auto``: the global state if the environment has one; ``agent_specific``: with the agent's own observation.
+    ``auto``: the global state if the environment has one.
     """
-    death_masks: bool = False
-    """If True, the centralised critic estimates values of agents out of the episode from zeros and their index."""
     recurrent_critic: bool = False
     """If True, the centralised critic is recurrent: with the model's recurrent units, or 64 GRU units if it has
     none.
@@ -65,18 +62,17 @@ class PPOConfig(OnPolicyConfig):
 
     def _critic_problems(self, env: Environment) -> list[Problem]:
         if not self.centralized_critic:
-            options = ("critic_lr", "critic_max_grad_norm", "critic_input", "recurrent_critic", "death_masks")
+            options = ("critic_lr", "critic_max_grad_norm", "critic_input", "recurrent_critic")
             defaults = {name: field.default for name, field in PPOConfig.model_fields.items()}
             return [
                 (key, f"found {described(found)}, expected centralized_critic: true as well")
                 for key in options
                 if (found := getattr(self, key)) != defaults[key]
             ]
-        if self.death_masks and not self.returns_after_leaving:
-            return [("death_masks", "found true, expected returns_after_leaving: true as well")]
-        if self.critic_input in ("global_state", "agent_specific") and not env.global_state:
-            name = type(original_of(env)).__name__
-            text = f"found '{self.critic_input}', but {name} has none: name its arrays (docs/guides/authoring.md)"
+        if self.critic_input == "global_state" and not env.global_state:
+            text = (
+                f"found 'global_state', but {type(env).__name__} has none: name its arrays (docs/guides/authoring.md)"
+            )
             return [("critic_input", f"{text}, or use observations")]
         return []
 
@@ -197,7 +193,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         if self.config.value_clip is not None:
             clipped = batch.values + (values - batch.values).clamp(-self.config.value_clip, self.config.value_clip)
             errors = torch.maximum(errors, value_error(clipped - returns, self.config))
-        return batch.of_critic.masked_mean(errors)
+        return batch.masked_mean(errors)
 
 
 def build(config: PPOConfig, task: Task) -> tuple[PPO, ExperienceSource]:

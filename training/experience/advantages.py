@@ -176,7 +176,6 @@ class AdvantageEstimator:
         gamma: float,
         gae_lambda: float,
         returns_after_leaving: bool = True,
-        estimates_absent: bool = False,
     ) -> AdvantageEstimator:
         """Return an advantage estimator of some agents in a rollout.
 
@@ -187,7 +186,6 @@ class AdvantageEstimator:
             gamma: see the class.
             gae_lambda: see the class.
             returns_after_leaving: see the class.
-            estimates_absent: If True, agents out of the episode have value estimates like the others.
 
         Returns:
             The estimator; its value estimates are to be written before each launch.
@@ -203,8 +201,8 @@ class AdvantageEstimator:
             truncated=rollout.truncated,
             final_slot=rollout.final_slot,
             num_final=rollout.num_final,
-            active=None if estimates_absent else rollout.active,
-            still_active=None if estimates_absent else rollout.still_active,
+            active=rollout.active,
+            still_active=rollout.still_active,
         )
 
 

@@ -53,7 +53,6 @@ class Batch(Rows):
         weight: ``[rows]`` float32, 1 where the agent was in the episode, else 0.
         action_mask: ``[rows, choices]`` bool, or None.
         states: ``[rows, size]`` float32, the inputs of a centralised critic in place of the observations, or None.
-        value_weight: ``[rows]`` float32, weights of the value loss with death masks; None: ``weight``.
         sequences: recurrent state and episode starts of the rows, which are then over time x sequence; None for
             feed-forward models.
         sharding: distribution of the rows over processes.
@@ -68,14 +67,8 @@ class Batch(Rows):
     weight: Tensor
     action_mask: Tensor | None = None
     states: Tensor | None = None
-    value_weight: Tensor | None = None
     sequences: Sequences | None = None
     sharding: Sharding = UNSHARDED
-
-    @property
-    def of_critic(self) -> Batch:
-        """Rows with the weights of the value loss."""
-        return self if self.value_weight is None else replace(self, weight=self.value_weight)
 
     def rows(self, index: Tensor | slice) -> Batch:
         """Return the rows of an index, in its order; with sequences, the rows of the sequences.
@@ -161,8 +154,7 @@ class Batch(Rows):
     def _zero_weight_batch(self) -> Batch:
         """Return a batch of one row with weight 0, since models may not accept empty batches."""
         part = self.rows(slice(0, 1))
-        nothing = torch.zeros_like(part.weight)
-        return replace(part, weight=nothing, value_weight=None if part.value_weight is None else nothing)
+        return replace(part, weight=torch.zeros_like(part.weight))
 
     def _taken(self, take: Callable[[Tensor], Tensor]) -> Batch:
         taken: dict[str, Any] = {name: mapped(take, rows) for name, rows in self.columns().items()}
@@ -237,12 +229,9 @@ class RolloutBatcher:
         estimator.set_coefficients(config.gamma, config.gae_lambda)
         estimator.absent_value.copy_(self._absent_value.value)
         batch = replace(batch_of(rollout, self.tag, self.model, estimator, self.critic_input), sharding=self.sharding)
-        if self.estimates and self._has_absent_values(rollout) and config.returns_after_leaving:
+        if self.estimates and rollout.active is not None and config.returns_after_leaving:
             self._absent_value.observe(estimator.advantages.flatten(), 1.0 - batch.weight)
         return batch
-
-    def _has_absent_values(self, rollout: Rollout) -> bool:
-        return rollout.active is not None and not (self.critic_input and self.critic_input.death_masks)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the running mean of rewards paid to agents out of the episode."""
@@ -258,9 +247,8 @@ class RolloutBatcher:
             from warpdrive.training.experience.advantages import AdvantageEstimator  # loads the kernel language
 
             config = self.config()
-            masks = self.critic_input is not None and self.critic_input.death_masks
             with host_transfers_allowed():
-                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, *_discount(config), masks)
+                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, *_discount(config))
             self._estimator = rollout, made
         return self._estimator[1]
 
@@ -403,10 +391,8 @@ def batch_of(
         _estimate(model, final, estimator.final_values)
     estimator.launch()
     values, advantages = estimator.values[:-1].flatten(), estimator.advantages.flatten()
-    weight, value_weight = torch.ones_like(values), None
-    if rollout.active is not None and critic_input is not None and critic_input.death_masks:
-        weight, value_weight = rollout.of("active", tag).flatten().float(), weight
-    elif rollout.active is not None:
+    weight = torch.ones_like(values)
+    if rollout.active is not None:
         active = rollout.of("active", tag).flatten()
         weight, values, advantages = active.float(), values.where(active, 0.0), advantages.where(active, 0.0)
     return Batch(
@@ -419,7 +405,6 @@ def batch_of(
         weight=weight,
         action_mask=None if rollout.action_mask is None else rollout.of("action_mask", tag).flatten(0, 2),
         states=None if states is None else states[: len(values)],
-        value_weight=value_weight,
         sequences=None if sequences is None else sequences.first(rollout.num_steps),
     )
 

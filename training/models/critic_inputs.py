@@ -1,4 +1,4 @@
-"""Inputs of a centralised critic: observations of all agents, the environment's global state, or both per agent."""
+"""Inputs of a centralised critic: the observations of all agents, or the environment's own global state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from gymnasium import Space
 from torch import Tensor, nn
 
-from warpdrive.observations import Observations
 from warpdrive.training.models.base import observations_of
 from warpdrive.training.models.flatten import Flatten
 
@@ -23,26 +22,19 @@ class CriticInput(nn.Module, ABC):
     """Module that computes features common to all agents of a replica, followed by a one-hot agent index.
 
     Args:
-        tag: policy tag whose values are estimated.
         num_agents: number of agents of the policy tag.
         shared: number of common features.
-        own: observation space of an agent that sees its own observation as well, between the two; or None.
-        death_masks: If True, all but the index is zero for agents out of the episode.
 
     Attributes:
         size: number of elements of a row.
-        death_masks: as given.
     """
 
     which: Tensor
 
-    def __init__(
-        self, tag: str, num_agents: int, shared: int, own: Space[Any] | None = None, death_masks: bool = False
-    ) -> None:
+    def __init__(self, num_agents: int, shared: int) -> None:
         super().__init__()
         self.register_buffer("which", torch.eye(num_agents), persistent=False)
-        self.tag, self.own, self.death_masks = tag, None if own is None else Flatten(own), death_masks
-        self.size = shared + (0 if self.own is None else self.own.size) + num_agents
+        self.size = shared + num_agents
 
     @abstractmethod
     def recorded(self, rollout: Rollout, final: bool) -> Tensor:
@@ -59,23 +51,15 @@ class CriticInput(nn.Module, ABC):
 
     def of(self, rollout: Rollout, final: bool = False) -> Tensor:
         """Return rows ``[steps (or slots) x num_envs x agents of the tag, size]`` float32; see :meth:`recorded`."""
-        seen = rollout.of("final_observations" if final else "observations", self.tag)
-        absent = rollout.absent(self.tag, final) if self.death_masks else None
-        return self._for_each_agent(self.recorded(rollout, final), seen, absent).flatten(0, 2)
+        return self._for_each_agent(self.recorded(rollout, final)).flatten(0, 2)
 
     def now(self, env: EnvWrapper) -> Tensor:
         """Return the current rows ``[num_envs, agents of the tag, size]`` float32, before the next step."""
-        active = env.active(self.tag) if self.death_masks else None
-        absent = None if active is None else ~active
-        return self._for_each_agent(self.present(env), observations_of(env, self.tag), absent)
+        return self._for_each_agent(self.present(env))
 
-    def _for_each_agent(self, shared: Tensor, seen: Observations, absent: Tensor | None) -> Tensor:
-        features = shared.unsqueeze(-2).expand(*shared.shape[:-1], len(self.which), -1)
-        if self.own is not None:
-            features = torch.cat([features, self.own(seen)], dim=-1)
-        if absent is not None:
-            features = features.masked_fill(absent.unsqueeze(-1), 0.0)
-        return torch.cat([features, self.which.expand(*features.shape[:-1], -1)], dim=-1)
+    def _for_each_agent(self, shared: Tensor) -> Tensor:
+        agents = shared.unsqueeze(-2).expand(*shared.shape[:-1], len(self.which), -1)
+        return torch.cat([agents, self.which.expand(*agents.shape[:-1], -1)], dim=-1)
 
 
 class JointObservations(CriticInput):
@@ -84,16 +68,12 @@ class JointObservations(CriticInput):
     Args:
         spaces: observation space of one agent, by policy tag.
         counts: number of agents, by policy tag.
-        tag: see ``CriticInput``.
-        death_masks: see ``CriticInput``.
+        tag: policy tag whose values are estimated.
     """
 
-    def __init__(
-        self, tag: str, spaces: Mapping[str, Space[Any]], counts: Mapping[str, int], death_masks: bool = False
-    ) -> None:
+    def __init__(self, tag: str, spaces: Mapping[str, Space[Any]], counts: Mapping[str, int]) -> None:
         parts = [Flatten(space) for space in spaces.values()]
-        shared = sum(part.size * counts[name] for part, name in zip(parts, spaces, strict=True))
-        super().__init__(tag, counts[tag], shared, death_masks=death_masks)
+        super().__init__(counts[tag], sum(part.size * counts[name] for part, name in zip(parts, spaces, strict=True)))
         self.flatten, self.tags = nn.ModuleList(parts), list(spaces)
 
     def recorded(self, rollout: Rollout, final: bool) -> Tensor:
@@ -115,22 +95,12 @@ class GlobalState(CriticInput):
     """Flattened and concatenated arrays of an environment's ``global_state``.
 
     Args:
-        tag: see ``CriticInput``.
         num_agents: number of agents of the policy tag.
         sizes: number of elements of each array in a replica, by name.
-        own: see ``CriticInput``.
-        death_masks: see ``CriticInput``.
     """
 
-    def __init__(
-        self,
-        tag: str,
-        num_agents: int,
-        sizes: Mapping[str, int],
-        own: Space[Any] | None = None,
-        death_masks: bool = False,
-    ) -> None:
-        super().__init__(tag, num_agents, sum(sizes.values()), own, death_masks)
+    def __init__(self, num_agents: int, sizes: Mapping[str, int]) -> None:
+        super().__init__(num_agents, sum(sizes.values()))
         self.names = list(sizes)
 
     def recorded(self, rollout: Rollout, final: bool) -> Tensor:

@@ -134,7 +134,8 @@ def mpe2(name: str) -> Peer:
     def make(replicas: int, seconds: float) -> Measure:
         import importlib
 
-        env = importlib.import_module(f"mpe2.{name}_v3").parallel_env()
+        version = 4 if name == "simple_speaker_listener" else 3
+        env = importlib.import_module(f"mpe2.{name}_v{version}").parallel_env()
         env.reset(seed=0)
         drawn = [{agent: env.action_space(agent).sample() for agent in env.agents} for _ in range(BATCHES)]
         turns = itertools.cycle(drawn)

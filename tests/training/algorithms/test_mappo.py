@@ -140,80 +140,6 @@ def test_the_critic_sees_the_environments_global_state(sections: Sections, train
         trainer_of(mappo(sections, "Echo", critic_input="global_state"))
 
 
-def test_the_critic_sees_the_global_state_and_an_agents_own_observation(
-    sections: Sections, trainer_of: TrainerOf
-) -> None:
-    trainer = trainer_of(mappo(sections, "Revealed", critic_input="agent_specific"))
-    trainer.collect()
-    rollout = trainer.rollout
-    for tag, ids in trainer.env.policy_tags.items():
-        critic_input: Any = trainer.policies[tag].algorithm.critic_input
-        assert critic_input.size == 1 + 4 + 3 + 2
-        for final in (False, True):
-            found = critic_input.of(rollout, final=final).unflatten(0, (-1, 20, 2))
-            state = rollout.final_global_state if final else rollout.global_state
-            seen = rollout.final_observations if final else rollout.observations
-            for step, env, column in ((0, 0, 1), (len(found) - 1, 17, 0)):
-                expected = [state["timestep"][step, env].item(), *state["target"][step, env].tolist()]
-                expected += seen[step, env, ids[column]].tolist()
-                assert found[step, env, column].tolist() == [*expected, column == 0, column == 1]
-    with pytest.raises(ConfigError, match=r"critic_input: found 'agent_specific', but Echo has none: name its arrays"):
-        trainer_of(mappo(sections, "Echo", critic_input="agent_specific"))
-
-
-def test_values_of_agents_out_of_the_episode_are_learned_with_death_masks(
-    sections: Sections, trainer_of: TrainerOf
-) -> None:
-    """From zeros and the index; they count in advantages and in the value loss, but not in the loss of the policy."""
-    trainer = trainer_of(mappo(sections, "Leave", death_masks=True, model={"hidden": [5]}, value_clip=0.3))
-    trainer.collect()
-    rollout, policy = trainer.rollout, trainer.policies["outer"]
-    algorithm: Any = policy.algorithm
-    batch = policy.experience.of(rollout)
-    active = rollout.of("active", "outer")
-    states = batch.states.unflatten(0, active.shape)
-    absent = [[[0.0] * 18 + [float(k == column) for k in range(2)] for column in range(2)] for _ in range(20)]
-    for t in range(len(active)):
-        gone = ~active[t]
-        assert torch.equal(states[t][gone], torch.tensor(absent)[gone])
-        assert bool(states[t][~gone][:, :18].any(dim=1).all())
-    assert 0 < active.float().mean() < 1
-
-    rows = algorithm.critic_input.of(rollout)
-    with torch.no_grad():
-        values = algorithm.critic.values(rows).view(-1, 20, 2)
-        final = algorithm.critic.values(algorithm.critic_input.of(rollout, final=True)).view(-1, 20, 2)
-    at = rollout.final_slot.clamp(min=0).long().unsqueeze(-1).expand(-1, -1, 2)
-    ends = [flags.unsqueeze(-1).expand(-1, -1, 2) for flags in (rollout.terminated, rollout.truncated)]
-    rewards = rollout.of("rewards", "outer")
-    advantages = wd.gae(rewards, values, *ends, final.gather(0, at), gamma=0.99, gae_lambda=0.95)
-    torch.testing.assert_close(batch.advantages.view(active.shape), advantages, rtol=1e-4, atol=1e-2)
-    torch.testing.assert_close(batch.returns.view(active.shape), advantages + values[:-1], rtol=1e-4, atol=1e-2)
-
-    _, terms = algorithm.loss(batch, batch.advantages)
-    error = values[:-1] - batch.returns.view(active.shape)  # nothing is clipped before the first step
-    torch.testing.assert_close(terms["value_loss"], 0.5 * error.square().mean(), rtol=1e-4, atol=0)
-    torch.testing.assert_close(terms["policy_loss"], -batch.advantages[active.flatten()].mean(), rtol=1e-4, atol=1e-3)
-
-
-def test_native_steps_with_death_masks_are_those_of_pytorch(sections: Sections, trainer_of: TrainerOf) -> None:
-    def trained(update: str) -> Any:
-        values = mappo(sections, "Leave", death_masks=True, critic_lr=0.01, value_loss="huber", normalize_returns=True)
-        values["trainer"]["update"] = update
-        trainer = trainer_of(values)
-        for _ in range(2):
-            trainer.collect()
-            trainer.update()
-        algorithm: Any = trainer.policies["outer"].algorithm
-        assert algorithm.is_compiled == (update == "compiled")
-        return algorithm
-
-    native, reference = trained("compiled"), trained("torch")
-    for module, expected in ((native.critic, reference.critic), (native.model, reference.model)):
-        torch.testing.assert_close(module.state_dict(), expected.state_dict(), rtol=1e-4, atol=1e-5)
-    assert native.returns.count == 2 * 10 * 20 * 2  # rows of agents out of the episode as well
-
-
 @pytest.mark.parametrize(
     ("game", "model"),
     [
@@ -323,8 +249,7 @@ def test_a_critic_with_an_optimizer_of_its_own(sections: Sections, trainer_of: T
 
 
 def test_a_critics_settings_need_one(sections: Sections, trainer_of: TrainerOf) -> None:
-    settings = {"critic_lr": 0.01, "recurrent_critic": True, "critic_input": "observations", "death_masks": True}
-    for key, value in settings.items():
+    for key, value in (("critic_lr", 0.01), ("recurrent_critic", True), ("critic_input", "observations")):
         values = mappo(sections, "Leave", **{key: value}, centralized_critic=False)
         with pytest.raises(ConfigError, match=rf"{key}: found .*{value}.*, expected centralized_critic: true as well"):
             trainer_of(values)
