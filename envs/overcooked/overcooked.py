@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -156,47 +157,74 @@ def write_object(observations, env, agent, x, y, first, channels_first, content)
         write(observations, env, agent, x, y, layer, channels_first, ONE)
 
 
+@wd.device_function
+def clear_object(observations, env, agent, x, y, first, channels_first):
+    """Clear the layers of objects in a cell other than a pot."""
+    for layer in range(6):
+        write(observations, env, agent, x, y, first + (layer if layer < 2 else layer + 1) + 2, channels_first, ZERO)
+
+
 @wd.kernel
 def observe_grid(
     # state
-    position, facing, held, objects, pot_recipe, pot_tick, timestep,
+    position, facing, held, objects, pot_recipe, pot_tick, timestep, seen_position, seen_facing, seen_objects,
     # constants
-    num_agents, num_cells, num_pots, num_layers, width, episode_length, channels_first, terrain, layer_of, pot_cells,
-    recipe_time,
+    num_agents, num_cells, num_pots, num_layers, num_counters, width, episode_length, channels_first, empty_kitchen,
+    counter_cells, pot_cells, recipe_time,
     # out
     observations,
 ):  # fmt: skip
-    """Write the layers of the player itself, the other players, the terrain, objects and urgency."""
+    """Write all layers in the first observation of an episode, and afterwards those of players, pots and changes."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    urgency = ONE if episode_length - timestep[env] < URGENT else ZERO
-    fixed = 5 * num_agents
-    first = fixed + 6
-    for cell in range(num_cells):
-        x, y = cell % width, cell // width
-        for layer in range(num_layers - 1):
-            write(observations, env, agent, x, y, layer, channels_first, ZERO)
-        write(observations, env, agent, x, y, num_layers - 1, channels_first, urgency)
-        if terrain[cell] != FREE:
-            write(observations, env, agent, x, y, fixed + layer_of[terrain[cell]], channels_first, ONE)
-            write_object(observations, env, agent, x, y, first, channels_first, objects[env, cell])
+    first = 5 * num_agents + 6
+    is_new = timestep[env] == 0
+    if is_new:
+        of_first, of_second, of_third = empty_kitchen.shape
+        for i in range(of_first):
+            for j in range(of_second):
+                for k in range(of_third):
+                    observations[env, agent, i, j, k] = empty_kitchen[i, j, k]
+    if episode_length - timestep[env] < URGENT:
+        for cell in range(num_cells):
+            write(observations, env, agent, cell % width, cell // width, num_layers - 1, channels_first, ONE)
+    for counter in range(num_counters):
+        cell = counter_cells[counter]
+        content = objects[env, cell]
+        if is_new or content != seen_objects[env, cell]:
+            clear_object(observations, env, agent, cell % width, cell // width, first, channels_first)
+            write_object(observations, env, agent, cell % width, cell // width, first, channels_first, content)
     for pot in range(num_pots):
         x, y = pot_cells[pot] % width, pot_cells[pot] // width
         recipe, tick = pot_recipe[env, pot], pot_tick[env, pot]
         onions, tomatoes = np.float32(recipe % BASE), np.float32(recipe // BASE)
-        cooks = 2 if tick >= 0 else 0
-        write(observations, env, agent, x, y, first + cooks, channels_first, onions)
-        write(observations, env, agent, x, y, first + cooks + 1, channels_first, tomatoes)
-        if tick >= 0:
-            left = recipe_time[recipe] - tick
-            write(observations, env, agent, x, y, first + 4, channels_first, np.float32(left))
-            write(observations, env, agent, x, y, first + 5, channels_first, ONE if left <= 0 else ZERO)
+        left = recipe_time[recipe] - tick
+        cooks = tick >= 0
+        write(observations, env, agent, x, y, first, channels_first, ZERO if cooks else onions)
+        write(observations, env, agent, x, y, first + 1, channels_first, ZERO if cooks else tomatoes)
+        write(observations, env, agent, x, y, first + 2, channels_first, onions if cooks else ZERO)
+        write(observations, env, agent, x, y, first + 3, channels_first, tomatoes if cooks else ZERO)
+        write(observations, env, agent, x, y, first + 4, channels_first, np.float32(left) if cooks else ZERO)
+        write(observations, env, agent, x, y, first + 5, channels_first, ONE if cooks and left <= 0 else ZERO)
+    if not is_new:
+        for player in range(num_agents):
+            slot = 0 if player == agent else (player + 1 if player < agent else player)
+            x, y = seen_position[env, player] % width, seen_position[env, player] // width
+            layer = num_agents + 4 * slot + seen_facing[env, player]
+            write(observations, env, agent, x, y, slot, channels_first, ZERO)
+            write(observations, env, agent, x, y, layer, channels_first, ZERO)
+            clear_object(observations, env, agent, x, y, first, channels_first)
     for player in range(num_agents):
         slot = 0 if player == agent else (player + 1 if player < agent else player)
         x, y = position[env, player] % width, position[env, player] // width
-        write(observations, env, agent, x, y, slot, channels_first, ONE)
         layer = num_agents + 4 * slot + facing[env, player]
+        write(observations, env, agent, x, y, slot, channels_first, ONE)
         write(observations, env, agent, x, y, layer, channels_first, ONE)
         write_object(observations, env, agent, x, y, first, channels_first, held[env, player])
+    cuda.syncthreads()
+    seen_position[env, agent], seen_facing[env, agent] = position[env, agent], facing[env, agent]
+    if agent == 0:
+        for counter in range(num_counters):
+            seen_objects[env, counter_cells[counter]] = objects[env, counter_cells[counter]]
 
 
 @wd.kernel
@@ -204,8 +232,7 @@ def observe_features(
     # state
     position, facing, held, pot_recipe, pot_tick,
     # constants
-    num_agents, num_observed_pots, num_features, width, terrain, offsets, pot_at, nearest_places, nearest_pots,
-    recipe_time,
+    num_agents, num_observed_pots, num_features, width, pot_at, fixed_features, nearest_pots, recipe_time,
     # out
     observations,
 ):  # fmt: skip
@@ -213,59 +240,42 @@ def observe_features(
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     cell, towards, hand = position[env, agent], facing[env, agent], held[env, agent]
     x, y = cell % width, cell // width
-    recipe_in_hand = hand - SOUP if hand >= SOUP else 0
     for reader in range(num_agents):
         slot = 0 if reader == agent else (agent + 1 if agent < reader else agent)
         at = slot * num_features
-        for direction in range(4):
-            observations[env, reader, at + direction] = ONE if towards == direction else ZERO
-            is_wall = terrain[cell + offsets[direction]] != FREE
-            observations[env, reader, at + num_features - 4 + direction] = ONE if is_wall else ZERO
-        observations[env, reader, at + 4] = ONE if hand == ONION else ZERO
-        observations[env, reader, at + 5] = ONE if hand >= SOUP else ZERO
-        observations[env, reader, at + 6] = ONE if hand == DISH else ZERO
-        observations[env, reader, at + 7] = ONE if hand == TOMATO else ZERO
-        for kind in range(4):  # onions, tomatoes, dishes, serving
-            there = nearest_places[cell, towards, kind]
-            is_known = there >= 0 and hand != kind + 1
-            place = at + 8 + 2 * kind + (4 if kind == 3 else 0)
-            observations[env, reader, place] = np.float32(there % width - x) if is_known else ZERO
-            observations[env, reader, place + 1] = np.float32(there // width - y) if is_known else ZERO
-        # soups and free counters are never within reach of the package's planner by default
-        observations[env, reader, at + 14] = ZERO
-        observations[env, reader, at + 15] = ZERO
-        observations[env, reader, at + 16] = np.float32(recipe_in_hand % BASE)
-        observations[env, reader, at + 17] = np.float32(recipe_in_hand // BASE)
-        observations[env, reader, at + 20] = ZERO
-        observations[env, reader, at + 21] = ZERO
+        for i in range(num_features):
+            observations[env, reader, at + i] = fixed_features[cell, towards, i]
+        if hand >= SOUP:
+            observations[env, reader, at + 5] = ONE
+            observations[env, reader, at + 16] = np.float32((hand - SOUP) % BASE)
+            observations[env, reader, at + 17] = np.float32((hand - SOUP) // BASE)
+        elif hand > 0:
+            observations[env, reader, at + (4 if hand == ONION else (7 if hand == TOMATO else 6))] = ONE
+            observations[env, reader, at + 6 + 2 * hand] = ZERO
+            observations[env, reader, at + 7 + 2 * hand] = ZERO
         for i in range(num_observed_pots):
-            place = at + 22 + 10 * i
             there = nearest_pots[cell, towards, i]
-            exists = there >= 0
-            pot = pot_at[there] if exists else 0
-            recipe, tick = pot_recipe[env, pot], pot_tick[env, pot]
-            left = recipe_time[recipe] - tick
-            onions, tomatoes = recipe % BASE, recipe // BASE
-            full = tick >= 0 or onions + tomatoes == FULL
-            observations[env, reader, place] = ONE if exists else ZERO
-            observations[env, reader, place + 1] = ONE if exists and recipe == 0 else ZERO
-            observations[env, reader, place + 2] = ONE if exists and full else ZERO
-            observations[env, reader, place + 3] = ONE if exists and tick >= 0 and left > 0 else ZERO
-            observations[env, reader, place + 4] = ONE if exists and tick >= 0 and left <= 0 else ZERO
-            observations[env, reader, place + 5] = np.float32(onions) if exists else ZERO
-            observations[env, reader, place + 6] = np.float32(tomatoes) if exists else ZERO
-            observations[env, reader, place + 7] = np.float32(left) if exists and tick >= 0 and left > 0 else ZERO
-            observations[env, reader, place + 8] = np.float32(there % width - x) if exists else ZERO
-            observations[env, reader, place + 9] = np.float32(there // width - y) if exists else ZERO
+            if there >= 0:
+                place = at + OWN - 4 + OF_POT * i
+                recipe, tick = pot_recipe[env, pot_at[there]], pot_tick[env, pot_at[there]]
+                onions, tomatoes = recipe % BASE, recipe // BASE
+                left = recipe_time[recipe] - tick if tick >= 0 else 0
+                ready = tick >= 0 and left <= 0
+                observations[env, reader, place + 1] = ONE if recipe == 0 else ZERO
+                observations[env, reader, place + 2] = ONE if tick >= 0 or onions + tomatoes == FULL else ZERO
+                observations[env, reader, place + 3] = ONE if left > 0 else ZERO
+                observations[env, reader, place + 4] = ONE if ready else ZERO
+                observations[env, reader, place + 5] = np.float32(onions)
+                observations[env, reader, place + 6] = np.float32(tomatoes)
+                observations[env, reader, place + 7] = np.float32(left)
         at = num_agents * num_features
         if reader == agent:
             observations[env, reader, at + 2 * num_agents - 2] = np.float32(x)
             observations[env, reader, at + 2 * num_agents - 1] = np.float32(y)
         else:
-            there = position[env, reader]
             at += 2 * (slot - 1)
-            observations[env, reader, at] = np.float32(x - there % width)
-            observations[env, reader, at + 1] = np.float32(y - there // width)
+            observations[env, reader, at] = np.float32(x - position[env, reader] % width)
+            observations[env, reader, at + 1] = np.float32(y - position[env, reader] // width)
 
 
 @wd.device_function
@@ -544,27 +554,43 @@ class Overcooked(wd.Environment):
         self.num_free = len(self.free_cells)
         self.pot_cells = np.array(own.cells_of(POT), np.int32)
         self.num_pots = len(self.pot_cells)
+        self.counter_cells = np.array(own.cells_of(COUNTER) or [0], np.int32)
+        self.num_counters = len(own.cells_of(COUNTER))
         self.pot_at = np.zeros(self.num_cells, np.int32)
         self.pot_at[self.pot_cells] = np.arange(self.num_pots)
         self.offsets = np.array([x + y * self.width for x, y in kitchen.DIRECTIONS], np.int32)
-        self.layer_of = np.zeros(len(kitchen.TERRAIN), np.int32)
-        self.layer_of[[POT, COUNTER, ONIONS, TOMATOES, DISHES, SERVING]] = np.arange(6)
         self.num_layers = 5 * self.num_agents + LAYERS_OF_OBJECTS + 1
+        layers = np.zeros((self.width, self.height, self.num_layers), np.float32)
+        for i, terrain in enumerate((POT, COUNTER, ONIONS, TOMATOES, DISHES, SERVING)):
+            layers[:, :, 5 * self.num_agents + i] = terrain == self.terrain.reshape(self.height, self.width).T
+        self.empty_kitchen = np.ascontiguousarray(np.moveaxis(layers, 2, 0)) if self.channels_first else layers
         self.recipe_value, self.recipe_time = own.value, own.time
         self.placement_reward, self.dish_reward, self.soup_reward = own.shaping.values()
 
     def _prepare_features(self) -> None:
-        """Compute the nearest dispensers, serving areas and pots from everywhere."""
+        """Compute the features that depend on where a player is and looks: directions of the nearest, walls."""
         found = kitchen.distances(self.kitchen)
-        self.nearest_places = np.full((self.num_cells, 4, 4), -1, np.int32)
-        for i, kind in enumerate((ONIONS, TOMATOES, DISHES, SERVING)):
-            cells = kitchen.nearest(self.kitchen, found, kind)
-            if cells.size:
-                self.nearest_places[:, :, i] = cells[:, :, 0]
-        self.nearest_pots = np.full((self.num_cells, 4, max(self.num_observed_pots, 1)), -1, np.int32)
-        pots = kitchen.nearest(self.kitchen, found, POT)[:, :, : self.num_observed_pots]
-        self.nearest_pots[:, :, : pots.shape[2]] = pots
-        self.num_features = OWN + OF_POT * self.num_observed_pots
+        pots = self.num_observed_pots
+        self.num_features = OWN + OF_POT * pots
+        self.nearest_pots = np.full((self.num_cells, 4, max(pots, 1)), -1, np.int32)
+        nearest = kitchen.nearest(self.kitchen, found, POT)[:, :, :pots]
+        self.nearest_pots[:, :, : nearest.shape[2]] = nearest
+        self.fixed_features = np.zeros((self.num_cells, 4, self.num_features), np.float32)
+        places = {kind: kitchen.nearest(self.kitchen, found, kind) for kind in (ONIONS, TOMATOES, DISHES, SERVING)}
+        for cell, towards in itertools.product(self.free_cells, range(4)):
+            row = self.fixed_features[cell, towards]
+            row[towards] = 1
+            row[-4:] = self.terrain[cell + self.offsets] != FREE
+            for at, kind in ((8, ONIONS), (10, TOMATOES), (12, DISHES), (18, SERVING)):
+                row[at : at + 2] = self._towards(cell, places[kind][cell, towards])
+            for i, pot in enumerate(self.nearest_pots[cell, towards, :pots]):
+                row[OWN - 4 + OF_POT * i] = pot >= 0
+                row[OWN + 4 + OF_POT * i : OWN + 6 + OF_POT * i] = self._towards(cell, [pot])
+
+    def _towards(self, cell: int, cells: Sequence[int] | npt.NDArray[np.int32]) -> tuple[int, int]:
+        """Return (dx, dy) from a cell to the first of ``cells``, or 0 if there is none."""
+        there = cells[0] if len(cells) and cells[0] >= 0 else cell
+        return there % self.width - cell % self.width, there // self.width - cell // self.width
 
     def _grid_space(self) -> spaces.Box:
         high = np.ones((self.width, self.height, self.num_layers), np.float32)
@@ -586,10 +612,16 @@ class Overcooked(wd.Environment):
         1 onion, 2 tomato, 3 dish, 4 + recipe: soup; a recipe is the number of onions + 4 times that of tomatoes);
         ``shaped_rewards`` and ``sparse_rewards`` of the last step, float32. Per cell: ``objects``, what lies on the
         counter, as in ``held``. Per pot, row by row: ``pot_recipe`` and ``pot_tick``, the time since cooking began, -1
-        before.
+        before. ``seen_position``, ``seen_facing`` and ``seen_objects`` are those of the present grid observations.
         """
         players, pots = self.num_agents, self.num_pots
+        of_grid = {
+            "seen_position": np.zeros(players, np.int32),
+            "seen_facing": np.zeros(players, np.int32),
+            "seen_objects": np.zeros(self.num_cells, np.int32),
+        }
         return {
+            **(of_grid if self.encoding == "lossless_state_encoding" else {}),
             "position": np.array(self.kitchen.starts, np.int32),
             "facing": np.full(players, NORTH, np.int32),
             "held": np.zeros(players, np.int32),

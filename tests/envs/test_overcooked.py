@@ -29,24 +29,20 @@ XXDPSXX
 """Layout with four players and four pots."""
 PARITY = [
     {"layout": "cramped_room", **GRID, **OLD},
-    {"layout": "asymmetric_advantages", **VECTOR},
-    {"layout": "coordination_ring", **VECTOR, **OLD},
-    {"layout": "forced_coordination", **GRID, "random_start_positions": True},
-    {"layout": "counter_circuit", **VECTOR},
+    {"layout": "counter_circuit", **VECTOR, "random_start_positions": True},
     {"layout": "cramped_room_tomato", **GRID, "channels_first": True, "random_objects": 0.6},
-    {"layout": CUSTOM, **GRID},
     {"layout": CUSTOM, **VECTOR, "num_pots": 3, "params_to_overwrite": {"cook_time": 3}},
 ]
-"""Each layout, dynamics and encoding at least once; ``benchmarks/agreement.py`` compares more."""
+"""Both dynamics and encodings; ``benchmarks/agreement.py`` compares all layouts."""
 
 
 @pytest.mark.parametrize("parameters", PARITY, ids=lambda given: "-".join(str(value)[:12] for value in given.values()))
 def test_episodes_are_those_of_overcooked_ai(parameters):
     pytest.importorskip("overcooked_ai_py")
     env = Overcooked(horizon=130, shaping_coefficient=0.5, **parameters)
-    found = wd.testing.check_parity(env, episodes=8, steps=1100, seed=4)
+    found = wd.testing.check_parity(env, episodes=4, steps=500, seed=4)
     assert found
-    assert found.steps >= 1100 and found.largest <= 1e-6 and not found.doubtful
+    assert found.steps >= 500 and found.largest <= 1e-6 and not found.doubtful
     assert {
         "position",
         "held",
@@ -104,7 +100,7 @@ def test_moves_by_hand(replicas_of, starts, actions, after):
 
 
 def test_a_collision_of_two_stops_all(replicas_of):
-    replicas = replicas_of(Overcooked(CUSTOM))
+    replicas = replicas_of(Overcooked(**PARITY[-1]))
     put(replicas, position=[cell(1, 1, 7), cell(1, 2, 7), cell(5, 1, 7), cell(5, 4, 7)])
     outcome = replicas.step([[EAST, WEST, EAST, STAY]])[0]
     np.testing.assert_array_equal(outcome.after["position"], outcome.before["position"])
