@@ -65,6 +65,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.training.config.run_config import PerceptronConfig as PerceptronConfig
     from warpdrive.training.config.run_config import PPOConfig as PPOConfig
     from warpdrive.training.config.run_config import PQNConfig as PQNConfig
+    from warpdrive.training.config.run_config import QMIXConfig as QMIXConfig
     from warpdrive.training.config.run_config import RandomConfig as RandomConfig
     from warpdrive.training.config.run_config import ReinforceConfig as ReinforceConfig
     from warpdrive.training.config.run_config import RunConfig as RunConfig
@@ -74,6 +75,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.training.config.run_config import TD3Config as TD3Config
     from warpdrive.training.config.run_config import TrackioConfig as TrackioConfig
     from warpdrive.training.config.run_config import TrainerConfig as TrainerConfig
+    from warpdrive.training.config.run_config import UnitsConfig as UnitsConfig
+    from warpdrive.training.config.run_config import VDNConfig as VDNConfig
     from warpdrive.training.config.run_config import WandbConfig as WandbConfig
     from warpdrive.training.distributed.reductions import mean_over_processes as mean_over_processes
     from warpdrive.training.distributed.reductions import sum_over_processes as sum_over_processes
@@ -94,9 +97,10 @@ __version__ = "0.1.0"
 
 _SECTIONS = """
     RunConfig EnvironmentConfig TrainerConfig EvaluationConfig SavingConfig WandbConfig TrackioConfig MlflowConfig
-    A2CConfig CustomConfig DDPGConfig DQNConfig PPOConfig PQNConfig ReinforceConfig SACConfig TD3Config RandomConfig
+    A2CConfig CustomConfig DDPGConfig DQNConfig PPOConfig PQNConfig QMIXConfig ReinforceConfig SACConfig TD3Config
+    VDNConfig RandomConfig
     SelfPlayConfig FunctionConfig FullyConnectedConfig ConvolutionalConfig GRUConfig LSTMConfig MinGRUConfig
-    CustomModelConfig PerceptronConfig ConvolutionsConfig
+    CustomModelConfig PerceptronConfig ConvolutionsConfig UnitsConfig
 """
 _HOME_OF = {
     "kernel": "warpdrive.launching",

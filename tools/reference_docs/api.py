@@ -124,9 +124,11 @@ SUBJECTS = (
                 for name in (
                     *("EnvironmentConfig", "TrainerConfig", "EvaluationConfig", "SavingConfig", "WandbConfig"),
                     *("TrackioConfig", "MlflowConfig", "PPOConfig", "A2CConfig", "ReinforceConfig", "DQNConfig"),
-                    *("PQNConfig", "DDPGConfig", "TD3Config", "SACConfig", "CustomConfig", "RandomConfig"),
+                    *("PQNConfig", "VDNConfig", "QMIXConfig", "DDPGConfig", "TD3Config", "SACConfig", "CustomConfig"),
+                    "RandomConfig",
                     *("SelfPlayConfig", "FunctionConfig", "FullyConnectedConfig", "ConvolutionalConfig", "GRUConfig"),
                     *("LSTMConfig", "MinGRUConfig", "CustomModelConfig", "PerceptronConfig", "ConvolutionsConfig"),
+                    "UnitsConfig",
                 )
             },
         },
@@ -289,6 +291,7 @@ KEYS = {
     "CustomModelConfig": "Custom models",
     "PerceptronConfig": "`model`",
     "ConvolutionsConfig": "`type: convolutional`",
+    "UnitsConfig": "`type: gru`, `lstm`, `mingru`",
 }
 """Section of configuration.md with the keys of a class that is not named after an algorithm."""
 

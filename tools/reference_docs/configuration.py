@@ -17,7 +17,13 @@ from warpdrive.training.config.aliases import OTHER_NAMES
 from warpdrive.training.config.json_schema import json_schema
 from warpdrive.training.config.schema import POLICY_CONFIGS
 from warpdrive.training.config.section import Section
-from warpdrive.training.models.options import MODEL_CONFIGS, GaussianConfig, PerceptronConfig
+from warpdrive.training.models.options import (
+    ACTION_VALUE_CONFIGS,
+    MODEL_CONFIGS,
+    TEAM_VALUE_CONFIGS,
+    GaussianConfig,
+    PerceptronConfig,
+)
 
 Schema = Mapping[str, Any]
 
@@ -176,11 +182,12 @@ def _other_names() -> str:
 
 def _models(tables: _Tables) -> Iterator[str]:
     sections = tables.sections
-    off_policy = _listed([name for name, section in POLICY_CONFIGS.items() if _is_of_action_values(section)])
+    off_policy = _listed(_with_models(ACTION_VALUE_CONFIGS))
+    teams = " and ".join(code(name) for name in _with_models(TEAM_VALUE_CONFIGS))
     yield (
         "`policy.<tag>.model` is the neural network of a policy. [Models](../guides/models.md) explains the types. "
         f"{off_policy} take the types `fully_connected` and `convolutional`, without the keys of actions in a Box and "
-        "`trunk`."
+        f"`trunk`; {teams} take these types and recurrent ones, likewise."
     )
     kinds = {"type": {**_choices((*MODEL_CONFIGS, "custom"), "fully_connected"), "description": _TYPE_OF_MODEL}}
     shared = {name: sections["FullyConnectedConfig"]["properties"][name] for name in PerceptronConfig.model_fields}
@@ -203,8 +210,9 @@ _LIBRARIES = {"gymnasium": "Gymnasium", "pettingzoo": "PettingZoo", "envpool": "
 _TYPE_OF_MODEL = "Architecture. Any other value is a [custom model](#custom-models)."
 
 
-def _is_of_action_values(section: type[Section]) -> bool:
-    return issubclass(section, tuple(ALGORITHMS)) and set(section.model_sections) < set(MODEL_CONFIGS)  # type: ignore[attr-defined]
+def _with_models(sections: Mapping[str, type[Section]]) -> list[str]:
+    """Return the algorithms whose models have these sections."""
+    return [name for name, section in POLICY_CONFIGS.items() if getattr(section, "model_sections", None) is sections]
 
 
 def _with_defaults(sections: Mapping[str, Schema], key: str, node: Schema) -> Schema:

@@ -74,6 +74,8 @@ EXPLAINED = {
     "dqn.n_step": "algorithms/index.md#replay-buffers",
     "dqn.repeat": "algorithms/dqn.md#exploration",
     "pqn": "algorithms/pqn.md",
+    "vdn": "algorithms/vdn.md",
+    "qmix": "algorithms/qmix.md",
     "ddpg.gradient_steps": "../guides/tuning.md#off-policy-algorithms",
     "ddpg": "algorithms/ddpg.md",
     "ddpg.buffer_size": "algorithms/index.md#replay-buffers",

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from warpdrive.errors import ConfigError
-from warpdrive.training.algorithms import a2c, custom, ddpg, dqn, mappo, ppo, pqn, reinforce, sac, td3
+from warpdrive.training.algorithms import a2c, custom, ddpg, dqn, mappo, ppo, pqn, qmix, reinforce, sac, td3, vdn
 from warpdrive.training.algorithms.base import Algorithm, LearningConfig, optimizer_step
 from warpdrive.training.algorithms.on_policy import ActorCriticAlgorithm, OnPolicyConfig
 from warpdrive.training.algorithms.static_step import StaticStep
@@ -26,6 +26,8 @@ ALGORITHMS: dict[type[LearningConfig], Callable[[Any, Task], tuple[Algorithm[Any
     ppo.PPOConfig: lambda config, task: (mappo if config.centralized_critic else ppo).build(config, task),
     dqn.DQNConfig: dqn.build,
     pqn.PQNConfig: pqn.build,
+    vdn.VDNConfig: vdn.build,
+    qmix.QMIXConfig: qmix.build,
     ddpg.DDPGConfig: ddpg.build,
     td3.TD3Config: td3.build,
     sac.SACConfig: sac.build,
@@ -72,13 +74,9 @@ def _share(algorithm: Algorithm[Any], process_group: ProcessGroup, sees_all: boo
     """
     algorithm.optimizer_step = partial(optimizer_step, process_group=process_group)
     parts = [part for part in algorithm.parts().values() if isinstance(part, nn.Module)]
-    for module, observed_by in (
-        (nn.ModuleList(parts), process_group),
-        (algorithm.model, SINGLE_PROCESS if sees_all else process_group),
-    ):
-        for part in module.modules():
-            if isinstance(part, RunningMoments):
-                part.process_group = observed_by
+    for part in nn.ModuleList([*parts, algorithm.model]).modules():
+        if isinstance(part, RunningMoments):
+            part.process_group = SINGLE_PROCESS if sees_all else process_group
 
 
 def replaceable_class(config: OnPolicyConfig) -> type[ActorCriticAlgorithm[Any]]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from warpdrive.training.algorithms.base import Algorithm
     from warpdrive.training.algorithms.on_policy import OnPolicyConfig
     from warpdrive.training.algorithms.task import Task
+    from warpdrive.training.algorithms.value_decomposition import ValueDecompositionConfig
     from warpdrive.training.experience.transitions import Transitions
     from warpdrive.training.models.q_network import QNetwork
 
@@ -46,7 +47,7 @@ def explained_variance(batch: Batch) -> Tensor:
     return torch.where(varies, 1.0 - residue / variance, torch.nan)
 
 
-def value_error(difference: Tensor, config: OnPolicyConfig) -> Tensor:
+def value_error(difference: Tensor, config: OnPolicyConfig | ValueDecompositionConfig) -> Tensor:
     """Return half the squared differences or, with ``value_loss: huber``, the Huber loss (Huber 1964)."""
     if config.value_loss == "mse":
         return 0.5 * difference.square()

@@ -24,6 +24,7 @@ from warpdrive.errors import WarpDriveError
 from warpdrive.training.autoscale.memory import available_memory, gib
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
+from warpdrive.training.experience.team_sequences import SequenceBuffer
 from warpdrive.training.reports import UpdateReport
 from warpdrive.training.run.metrics import memory_gib
 from warpdrive.training.trainer import Trainer, make_env
@@ -118,7 +119,7 @@ def measure(config: RunConfig, request: Mapping[str, Any], stage: Callable[[str]
         stage("rollouts and updates")
         if not moments:
             buffers = [policy.experience for policy in trainer.policies.values()]
-            grows = sum(buffer.fill() for buffer in buffers if isinstance(buffer, ReplayBuffer))
+            grows = sum(buffer.fill() for buffer in buffers if isinstance(buffer, ReplayBuffer | SequenceBuffer))
         moments.append(time.perf_counter())
         parts.append((report.metrics["perf/rollout_seconds"], report.metrics["perf/update_seconds"]))
         elapsed, updates = moments[-1] - moments[0], len(moments) - 1

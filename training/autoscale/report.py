@@ -11,6 +11,7 @@ from rich.table import Table
 
 from warpdrive.training.algorithms.off_policy import OffPolicyConfig
 from warpdrive.training.algorithms.ppo import PPOConfig
+from warpdrive.training.algorithms.value_decomposition import ValueDecompositionConfig
 from warpdrive.training.autoscale.find import Autoscaled
 from warpdrive.training.autoscale.memory import gib
 from warpdrive.training.autoscale.size import Outcome, Size
@@ -99,7 +100,7 @@ def _per_minibatch(config: RunConfig, before: Size, after: Size) -> str:
     said = ""
     if any(isinstance(policy, PPOConfig) for policy in config.policy.values()):
         said = f", each with {after.batch / before.batch:.3g} x as many samples in a minibatch"
-    if any(isinstance(policy, OffPolicyConfig) for policy in config.policy.values()):
+    if any(isinstance(policy, OffPolicyConfig | ValueDecompositionConfig) for policy in config.policy.values()):
         said += "; gradient_steps are taken per update, so fewer of them for the same environment steps"
     return said
 

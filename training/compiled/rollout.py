@@ -25,6 +25,7 @@ from warpdrive.training.models.base import Actor
 from warpdrive.training.models.flatten import FlatPart, Flatten
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.perceptron import Perceptron
+from warpdrive.training.models.q_network import RecurrentQNetwork
 from warpdrive.training.models.recurrent import Cell, Recurrent, RecurrentActor
 from warpdrive.training.rollout.exploration import EpsilonGreedy
 from warpdrive.training.rollout.loop import act
@@ -91,7 +92,8 @@ class _Model(NamedTuple):
         """Return encoders and recurrent units."""
         if self.recurrent is None:
             return []
-        model = cast("Recurrent", self.recurrent.model)
+        acting = self.recurrent.model if self.greedy is None else self.greedy.model
+        model = cast("Recurrent | RecurrentQNetwork", acting)
         return list(zip(model.encoders, model.cells, strict=True))  # type: ignore[arg-type]
 
     @property
@@ -118,6 +120,14 @@ def _model_of(env: EnvWrapper, tag: str, actor: Actor) -> _Model | None:
         if any(cell.native is None for cell in actor.model.cells):
             return None
         flatten, layers, recurrent = actor.model.flatten, (actor.model.policy,), actor
+    elif type(actor) is RecurrentActor and type(actor.model) is EpsilonGreedy:
+        greedy, recurrent = actor.model, actor
+        network = greedy.model
+        if greedy.repeats or env.action_mask(tag) is not None or not isinstance(network, RecurrentQNetwork):
+            return None
+        if any(cell.native is None for cell in network.cells):
+            return None
+        flatten, layers = network.flatten, (network.value,)
     elif type(actor) is EpsilonGreedy and not actor.repeats and env.action_mask(tag) is None:
         flatten, layers, greedy = actor.model.flatten, (actor.model.features, actor.model.value), actor
     else:

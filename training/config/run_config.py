@@ -12,9 +12,11 @@ from warpdrive.training.algorithms.ddpg import DDPGConfig
 from warpdrive.training.algorithms.dqn import DQNConfig
 from warpdrive.training.algorithms.ppo import PPOConfig
 from warpdrive.training.algorithms.pqn import PQNConfig
+from warpdrive.training.algorithms.qmix import QMIXConfig
 from warpdrive.training.algorithms.reinforce import ReinforceConfig
 from warpdrive.training.algorithms.sac import SACConfig
 from warpdrive.training.algorithms.td3 import TD3Config
+from warpdrive.training.algorithms.vdn import VDNConfig
 from warpdrive.training.config import load, schema
 from warpdrive.training.config.schema import (
     EnvironmentConfig,
@@ -38,6 +40,7 @@ from warpdrive.training.models.options import (
     LSTMConfig,
     MinGRUConfig,
     PerceptronConfig,
+    UnitsConfig,
 )
 
 __all__ = [
@@ -59,6 +62,7 @@ __all__ = [
     "PPOConfig",
     "PQNConfig",
     "PerceptronConfig",
+    "QMIXConfig",
     "RandomConfig",
     "ReinforceConfig",
     "RunConfig",
@@ -68,6 +72,8 @@ __all__ = [
     "TD3Config",
     "TrackioConfig",
     "TrainerConfig",
+    "UnitsConfig",
+    "VDNConfig",
     "WandbConfig",
 ]
 

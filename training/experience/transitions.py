@@ -116,14 +116,10 @@ def transitions_of(rollout: Rollout, tag: str, returns_after_leaving: bool) -> T
         if not returns_after_leaving:
             terminal = terminal | ~rollout.of("still_active", tag)
             rewards = rewards * weight
-    next_mask = None
-    if rollout.action_mask is not None:
-        present = of_agents(rollout.context["action_mask"], rollout.agents[tag], dim=1)
-        next_mask = torch.cat([rollout.of("action_mask", tag)[1:], present.unsqueeze(0)])
-        next_mask = _or_final(next_mask, rollout.of("final_action_mask", tag), rollout.final_slot).flatten(0, 2)
+    next_mask = None if rollout.action_mask is None else next_action_mask(rollout, tag).flatten(0, 2)
     observations: Observations = rollout.of("observations", tag)
     final = tensors(rollout.of("final_observations", tag))
-    following = mapped(lambda seen: _or_final(seen[1:], next(final), rollout.final_slot).flatten(0, 2), observations)
+    following = mapped(lambda seen: or_final(seen[1:], next(final), rollout.final_slot).flatten(0, 2), observations)
     return Transitions(
         observations=mapped(lambda seen: seen[:-1].flatten(0, 2), observations),
         actions=rollout.of("actions", tag).flatten(0, 2),
@@ -154,7 +150,14 @@ def ended(rollout: Rollout, tag: str, returns_after_leaving: bool) -> Tensor:
     return over.expand(rollout.of("rewards", tag).shape)
 
 
-def _or_final(following: Tensor, final: Tensor, final_slot: Tensor) -> Tensor:
+def next_action_mask(rollout: Rollout, tag: str) -> Tensor:
+    """Return ``[T, num_envs, agents of the tag, choices]`` bool, the actions allowed after each step."""
+    present = of_agents(rollout.context["action_mask"], rollout.agents[tag], dim=1)
+    following = torch.cat([rollout.of("action_mask", tag)[1:], present.unsqueeze(0)])
+    return or_final(following, rollout.of("final_action_mask", tag), rollout.final_slot)
+
+
+def or_final(following: Tensor, final: Tensor, final_slot: Tensor) -> Tensor:
     """Return ``following [T, num_envs, ...]`` with final observations where an episode was truncated."""
     replica = torch.arange(following.shape[1], device=following.device)
     ends = final[final_slot.long().clamp(min=0), replica]

@@ -86,7 +86,7 @@ class ConvolutionalConfig(ConvolutionsConfig, GaussianConfig):
     """``separate``: policy and value function have layers of their own; ``shared``: only separate last layers."""
 
 
-class RecurrentConfig(PerceptronConfig, GaussianConfig):
+class UnitsConfig(PerceptronConfig):
     """Multi-layer perceptron followed by recurrent units."""
 
     type: Literal["gru", "lstm", "mingru"]  # type: ignore[assignment]
@@ -94,6 +94,11 @@ class RecurrentConfig(PerceptronConfig, GaussianConfig):
     """Widths of the perceptron's layers."""
     units: Width = 64
     """Number of recurrent units."""
+
+
+class RecurrentConfig(UnitsConfig, GaussianConfig):
+    """Recurrent policy and value function."""
+
     trunk: Trunk = "shared"
     """``separate``: policy and value function have perceptrons and units of their own; ``shared``: only last layers."""
 
@@ -138,6 +143,12 @@ ACTION_VALUE_CONFIGS: dict[str, type[Section]] = {
 }
 """Sections of the models that are no actor-critics, by their ``type``."""
 
+TEAM_VALUE_CONFIGS: dict[str, type[Section]] = {
+    **ACTION_VALUE_CONFIGS,
+    **dict.fromkeys(("gru", "lstm", "mingru"), UnitsConfig),
+}
+"""Sections of the models of action values that learn from sequences, by their ``type``."""
+
 MODEL_CONFIGS: dict[str, type[Section]] = {
     "fully_connected": FullyConnectedConfig,
     "convolutional": ConvolutionalConfig,
@@ -172,4 +183,19 @@ def _off_policy_model_type(value: Any) -> str:
 OffPolicyModelConfig = Annotated[
     Annotated[PerceptronConfig, Tag("fully_connected")] | Annotated[ConvolutionsConfig, Tag("convolutional")],
     Discriminator(_off_policy_model_type),
+]
+
+
+def _team_model_type(value: Any) -> str:
+    given = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return given if isinstance(given, str) and given in TEAM_VALUE_CONFIGS else "fully_connected"
+
+
+TeamModelConfig = Annotated[
+    Annotated[PerceptronConfig, Tag("fully_connected")]
+    | Annotated[ConvolutionsConfig, Tag("convolutional")]
+    | Annotated[UnitsConfig, Tag("gru")]
+    | Annotated[UnitsConfig, Tag("lstm")]
+    | Annotated[UnitsConfig, Tag("mingru")],
+    Discriminator(_team_model_type),
 ]

@@ -16,6 +16,7 @@ from warpdrive.training.models.base import Actor, observations_of
 from warpdrive.training.models.continuous import DeterministicActor, SquashedActor
 from warpdrive.training.models.distributions import masked
 from warpdrive.training.models.q_network import QNetwork
+from warpdrive.training.models.recurrent import RecurrentActor
 
 if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
@@ -63,7 +64,7 @@ class EpsilonGreedy(Actor):
 
     def __init__(self, model: QNetwork, repeats: bool = False) -> None:
         super().__init__()
-        self.model, self.repeats = model, repeats
+        self.model, self.repeats, self.state_size = model, repeats, model.state_size
         self.register_buffer("epsilon", torch.ones(()))
         self.register_buffer("repeat", torch.zeros(()))
 
@@ -80,7 +81,16 @@ class EpsilonGreedy(Actor):
 
     def act(self, env: EnvWrapper, tag: str) -> None:
         """See ``Actor``."""
-        values, mask = self.model(observations_of(env, tag)), env.action_mask(tag)
+        env.logits(tag).copy_(self.step_in(env, tag, self.epsilon)[0])
+
+    def in_replicas(self, num_envs: int, num_agents: int) -> Actor:
+        """See ``Actor``."""
+        return RecurrentActor(self, num_envs, num_agents) if self.state_size else self
+
+    def step_in(self, env: EnvWrapper, tag: str, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Actor``."""
+        values, state = self.model.advance(observations_of(env, tag), state)
+        mask = env.action_mask(tag)
         if mask is None:
             anything = torch.full_like(values, 1.0 / values.shape[-1])
         else:
@@ -93,7 +103,7 @@ class EpsilonGreedy(Actor):
             if mask is not None:
                 repeat = repeat * mask.gather(-1, last)  # masked actions are not repeated
             anything = anything + repeat * (again - anything)
-        env.logits(tag).copy_(_mixed(self.epsilon, anything, values))
+        return _mixed(self.epsilon, anything, values), state
 
 
 def _mixed(epsilon: Tensor, anything: Tensor, values: Tensor) -> Tensor:

@@ -29,11 +29,19 @@ CASES = {
     "reinforce": ("Fuse", "one", "{algorithm: reinforce}"),
     "pqn": ("Echo", "odd", "{algorithm: pqn, minibatches: 3}"),
     "dqn": ("Echo", "odd", "{algorithm: dqn, learning_starts: 0, gradient_steps: 3, target_update_every: 2}"),
+    "vdn": ("Echo", "odd", "{algorithm: vdn, learning_starts: 0, gradient_steps: 3, target_update_every: 2}"),
+    "qmix": ("Revealed", "odd", "{algorithm: qmix, learning_starts: 0, td_lambda: [[0, 0.0], [1000, 1.0]]}"),
     "ddpg": ("Aim", "aimer", "{algorithm: ddpg, learning_starts: 0, gradient_steps: 2}"),
     "td3": ("Aim", "aimer", "{algorithm: td3, learning_starts: 0, gradient_steps: 5}"),
     "sac": ("Aim", "aimer", "{algorithm: sac, learning_starts: 0, gradient_steps: 2}"),
 }
-TAGS = {"Echo": ("even", "odd"), "Leave": ("outer", "inner"), "Fuse": ("one", "others"), "Aim": ("aimer", "chooser")}
+TAGS = {
+    "Echo": ("even", "odd"),
+    "Revealed": ("even", "odd"),
+    "Leave": ("outer", "inner"),
+    "Fuse": ("one", "others"),
+    "Aim": ("aimer", "chooser"),
+}
 
 
 @pytest.fixture
