@@ -187,31 +187,42 @@ def pretrained(name: str) -> Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]]
 
 
 class Kitchen:
-    """``OvercookedEnv`` of ``overcooked_ai_py``: features, sparse rewards, old dynamics, episodes of 400 steps."""
+    """``OvercookedGridworld`` of ``overcooked_ai_py``: features, sparse rewards, episodes of 400 steps.
+
+    ``OvercookedEnv``, which only counts steps and rewards of it, cannot be imported with NumPy 2.
+    """
 
     def __init__(self, layout: str) -> None:
-        from overcooked_ai_py.mdp.overcooked_env import OvercookedEnv
-        from overcooked_ai_py.mdp.overcooked_mdp import OvercookedGridworld
-
-        mdp = OvercookedGridworld.from_layout_name(layout, old_dynamics=True)
-        self.env = OvercookedEnv.from_mdp(mdp, horizon=400, info_level=0)
-        self.tags = ("agent", "agent")
+        self.grid, self.features, self.joint = _gridworld(layout)
+        self.tags, self.count = ("agent", "agent"), 0
 
     def reset(self, seed: int) -> Agents:
         """See ``Original``. The start state is always the same."""
-        self.env.reset(regen_mdp=False)
-        return self._observations()
+        self.state, self.count = self.grid.get_standard_start_state(), 0
+        return self.features(self.state)
 
     def step(self, actions: Agents) -> tuple[Agents, float, bool]:
         """See ``Original``. The reward is that of the team, for both players."""
-        from overcooked_ai_py.mdp.actions import Action
+        self.state, info = self.grid.get_state_transition(self.state, self.joint(actions))
+        self.count += 1
+        return self.features(self.state), 2.0 * sum(info["sparse_reward_by_agent"]), self.count >= 400
 
-        joint = tuple(Action.INDEX_TO_ACTION[int(action)] for action in actions)
-        _, reward, done, _ = self.env.step(joint)
-        return self._observations(), 2.0 * float(reward), bool(done)
 
-    def _observations(self) -> Agents:
-        return [np.asarray(each, np.float32) for each in self.env.featurize_state_mdp(self.env.state)]
+@cache
+def _gridworld(layout: str) -> tuple[Any, Callable[[Any], Agents], Callable[[Agents], Any]]:
+    """Return the package's kitchen, its features of a state, and the package's joint action for numbers."""
+    import warpdrive as wd
+    from warpdrive.envs.overcooked import reference  # imports the package without gym
+
+    env = wd.make("overcooked", layout=layout, encoding="featurize_state")
+    grid = reference.original(env)
+    reference.encoded(env, grid.get_standard_start_state())  # creates the planner
+    from overcooked_ai_py.mdp.actions import Action
+
+    def features(state: Any) -> Agents:
+        return list(reference.encoded(env, state))
+
+    return grid, features, lambda actions: [Action.INDEX_TO_ACTION[int(action)] for action in actions]
 
 
 def play(

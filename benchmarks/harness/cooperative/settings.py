@@ -18,7 +18,7 @@ MILLION = 1_000_000
 TEAM = {"agent_ids": True, "team_reward": "sum"}
 CENTRAL = {"centralized_critic": True}
 NETWORK = {"hidden": [64, 64], "activation": "relu", "normalize_observations": True}
-PPO = TEAM | {"algorithm": "ppo", "epochs": 4, "minibatches": 4, "gae_lambda": 0.95, "model": NETWORK}
+PPO = {"algorithm": "ppo", "epochs": 4, "minibatches": 4, "gae_lambda": 0.95, "model": NETWORK}
 MIXED = {
     "agent_ids": True,
     "model": {"type": "gru", "hidden": [64], "units": 64, "activation": "relu"},
@@ -50,15 +50,15 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         **_mixed(50_000, 4, 25, 25_000, gamma=0.9),
     },
     "mpe": {
-        **_both(3 * MILLION, 64, 1600, lr=1e-3, gamma=0.95, entropy_coef=0.01),
+        **_both(3 * MILLION, 64, 1600, **TEAM, lr=1e-3, gamma=0.95, entropy_coef=0.01),
         **_mixed(MILLION, 8, 25, 100_000, gamma=0.95),
     },
     "lbf": {
-        **_both(6 * MILLION, 64, 2048, lr=1e-3, gamma=0.95, entropy_coef=0.01),
+        **_both(5 * MILLION, 64, 2048, lr=1e-3, gamma=0.95, entropy_coef=0.01),
         **_mixed(MILLION, 8, 50, 200_000, gamma=0.99),
     },
     "rware": {
-        **_both(20 * MILLION, 64, 8192, lr=1e-3, gamma=0.99, entropy_coef=0.01),
+        **_both(20 * MILLION, 64, 8192, agent_ids=True, lr=1e-3, gamma=0.99, entropy_coef=0.01),
         **_mixed(2 * MILLION, 8, 500, 500_000, gamma=0.99),
     },
     "overcooked": _both(5 * MILLION, 64, 6400, lr=1e-3, gamma=0.99, entropy_coef=0.01, normalize_returns=True),

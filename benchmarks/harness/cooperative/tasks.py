@@ -101,7 +101,7 @@ def _particles(name: str, module: str, tag: str = "agent", padded: bool = False,
 
 
 def _kitchen(layout: str) -> Task:
-    parameters = {"layout": layout, "encoding": "featurize_state", "old_dynamics": True}
+    parameters = {"layout": layout, "encoding": "featurize_state"}
     return Task(
         f"overcooked-{layout}", "overcooked", "overcooked", parameters, lambda: originals.Kitchen(layout), 400,
         scale=1 / 2,
