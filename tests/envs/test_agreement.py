@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from environment_parameters import CONFIGURATIONS, LENGTH
+from environment_parameters import CONFIGURATIONS, LENGTH, UNLIKE
 
 import warpdrive as wd
 from warpdrive.backends.interface import Backend
@@ -67,7 +67,7 @@ def test_sampled_and_recorded_steps(name: str, config: dict[str, Any], backend: 
     assert_backends_agree(name, config, backend, sampled=True)
 
 
-@pytest.mark.parametrize("name", wd.registered_names())
+@pytest.mark.parametrize("name", UNLIKE)
 def test_python_agrees(name: str) -> None:
     """The kernels as Python runs them, with the numbers that compiled kernels have, under the checks.
 
