@@ -1,11 +1,13 @@
 """Parallelised Q-network (PQN: Gallici et al. 2024, arXiv:2407.04811).
 
 Q-learning with lambda-returns of each rollout, without a replay buffer or a target network. Layer normalisation keeps
-it stable, and thousands of replicas decorrelate its samples.
+it stable, and thousands of replicas decorrelate its samples. With ``mixing: vdn`` the agents of a policy tag learn the
+sum of their action values from the sum of their rewards (VDN: Sunehag et al. 2018, arXiv:1706.05296).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -13,7 +15,7 @@ from gymnasium import Space, spaces
 from torch import Tensor
 
 from warpdrive.environment import Environment
-from warpdrive.observations import Observations
+from warpdrive.observations import Observations, mapped
 from warpdrive.training.algorithms.base import Algorithm, ReturnsConfig, Stateful, UpdateSize
 from warpdrive.training.algorithms.common import (
     at,
@@ -50,6 +52,10 @@ class PQNConfig(ReturnsConfig):
     """Weight of longer returns, from 0 (one step) to 1 (to the end of the rollout or episode)."""
     epsilon: FractionSchedule = [[0, 1.0], [100_000, 0.05]]  # type: ignore[assignment]
     """Probability of a random action, by environment steps."""
+    mixing: Literal["none", "vdn"] = "none"
+    """``vdn``: the agents of the tag learn the sum of their action values from the reward of the team; ``none``: each
+    agent learns from its own rewards.
+    """
     epochs: Count = 2
     """Passes over the rollout per update."""
     minibatches: Count = 16
@@ -59,7 +65,13 @@ class PQNConfig(ReturnsConfig):
 
     def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
         """See ``LearningConfig``."""
-        return minibatch_problems(self.minibatches, size.samples, "the samples of one update")
+        found = minibatch_problems(self.minibatches, self._rows(size), "the samples of one update")
+        if self.mixing == "vdn" and not self.parameter_sharing:
+            found.append(("mixing", "found 'vdn', expected parameter_sharing: true: a team is trained together"))
+        return found
+
+    def _rows(self, size: UpdateSize) -> int:
+        return size.samples if self.mixing == "none" else size.samples // size.num_agents
 
     def acting_distribution(self, action_space: Space[Any]) -> Distribution:
         """See ``LearningConfig``."""
@@ -69,6 +81,19 @@ class PQNConfig(ReturnsConfig):
         """See ``LearningConfig``."""
         assert isinstance(action_space, spaces.Discrete), "the configuration is checked for this"
         return QNetwork(observation_space, int(action_space.n), self.model)
+
+
+@dataclass(frozen=True)
+class TeamBatch(Batch):
+    """Batch whose rows are teams, over time x replica.
+
+    Observations are ``[rows, agents, *observation_shape]`` and actions ``[rows, agents]``.
+
+    Attributes:
+        active: ``[rows, agents]`` float32, 1 where the agent was in the episode, else 0.
+    """
+
+    active: Tensor | None = None
 
 
 class PQN(Algorithm[Batch]):
@@ -117,6 +142,8 @@ class PQN(Algorithm[Batch]):
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, half the squared error of the action values, and its terms without gradient."""
         values = self.model(batch.observations).gather(-1, batch.actions.long().unsqueeze(-1)).squeeze(-1)
+        if isinstance(batch, TeamBatch):
+            values = (values if batch.active is None else values * batch.active).sum(-1)
         loss = batch.masked_mean(0.5 * (values - batch.returns).square())
         return loss, {"td_loss": loss.detach(), "q_values": batch.masked_mean(values.detach())}
 
@@ -152,6 +179,8 @@ class LambdaReturns:
     @torch.no_grad()
     def of(self, rollout: Rollout) -> Batch:
         """Return the rows of a full rollout."""
+        if self.learner.config.mixing == "vdn":
+            return self._of_teams(rollout)
         config, after_leaving = self.learner.config, self.learner.config.returns_after_leaving
         steps = transitions_of(rollout, self.tag, after_leaving)
         shape = rollout.of("rewards", self.tag).shape
@@ -180,6 +209,41 @@ class LambdaReturns:
             returns=returns,
             weight=steps.weight,
             sharding=self.sharding,
+        )
+
+    def _of_teams(self, rollout: Rollout) -> TeamBatch:
+        """Return the rows of a full rollout, over time x replica."""
+        config = self.learner.config
+        steps = transitions_of(rollout, self.tag, returns_after_leaving=True)
+        own = rollout.of("rewards", self.tag)
+        agents = own.shape[-1]
+        active = None if rollout.active is None else steps.weight.view(own.shape)
+        following = self.learner.best_values(steps.next_observations, steps.next_action_mask).view(own.shape)
+        nothing = rollout.terminated
+        if active is not None:
+            stays = rollout.of("still_active", self.tag)
+            following, nothing = following.where(stays, 0.0), nothing | ~stays.any(-1)
+            own = own if config.returns_after_leaving or config.team_reward != "own" else own * active
+        rewards = own.sum(-1) if config.team_reward == "own" else own.mean(-1)
+        following = following.sum(-1).where(~nothing, 0.0)
+        returns = lambda_returns(
+            rewards=rewards,
+            next_values=following,
+            ended=rollout.terminated | rollout.truncated,
+            gamma=config.gamma,
+            td_lambda=torch.full_like(following, config.td_lambda),
+        ).flatten()
+        zeros = torch.zeros_like(returns)
+        return TeamBatch(
+            observations=mapped(lambda seen: seen.unflatten(0, (-1, agents)), steps.observations),
+            actions=steps.actions.view(-1, agents),
+            log_probabilities=zeros,
+            values=zeros,
+            advantages=zeros,
+            returns=returns,
+            weight=torch.ones_like(returns) if active is None else active.amax(-1).flatten(),
+            sharding=replace(self.sharding, agents=1),
+            active=None if active is None else active.flatten(0, 1),
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -219,5 +283,8 @@ def build(config: PQNConfig, task: Task) -> tuple[PQN, LambdaReturns]:
     """Build the algorithm and its source of experience."""
     model = task.new_model(config)
     algorithm = PQN(config, model, adam(model))
-    compile_q_update(algorithm, task, algorithm.optimizer, huber=False)
+    if config.mixing == "none":
+        compile_q_update(algorithm, task, algorithm.optimizer, huber=False)
+    else:
+        algorithm.not_compiled = f"mixing: {config.mixing}"
     return algorithm, LambdaReturns(task.tag, algorithm, task.sharding, task.device)

@@ -112,3 +112,26 @@ def test_the_gradient_of_the_loss_in_float64(pqn: PQN) -> None:
 def test_more_minibatches_than_samples_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"policy.agent.minibatches: found 4096, expected at most 2048, the samples"):
         load_config("cartpole", ["policy={agent: {algorithm: pqn, minibatches: 4096}}"])
+
+
+def test_a_team_learns_the_sum_of_its_values(sections: Any, trainer_of: Any) -> None:
+    """The agents of ``others`` earn 2 and 3 in each step; episodes end after 1 or 2 steps, or are cut after 9."""
+    settings = "{algorithm: pqn, mixing: vdn, gamma: 0.5, td_lambda: 0.5, minibatches: 4}"
+    trainer = trainer_of(sections("Fuse", ("one", "others")), f"policy.others={settings}")
+    trainer.collect()
+    policy, rollout = trainer.policies["others"], trainer.rollout
+    batch = policy.experience.of(rollout)
+    with torch.no_grad():
+        after = policy.model(rollout.of("observations", "others")[1:]).amax(-1).sum(-1).numpy()
+        final = policy.model(rollout.of("final_observations", "others")).amax(-1).sum(-1).numpy()
+        chosen = policy.model(rollout.of("observations", "others")[:-1])
+        chosen = chosen.gather(-1, rollout.of("actions", "others").long().unsqueeze(-1)).sum((-1, -2)).flatten()
+    slot, terminated = rollout.final_slot.numpy(), rollout.terminated.numpy()
+    following = np.where(slot >= 0, final[np.maximum(slot, 0), np.arange(20)], after)
+    following, ended = np.where(terminated, 0.0, following), terminated | rollout.truncated.numpy()
+    five, half = np.full(10, 5.0), np.full(10, 0.5)
+    expected = np.stack([by_definition(five, following[:, k], ended[:, k], 0.5, half) for k in range(20)], axis=1)
+    np.testing.assert_allclose(batch.returns.view(10, 20), expected, rtol=1e-5)
+    loss = policy.algorithm.loss(batch)[0].item()
+    assert loss == pytest.approx((0.5 * (chosen - batch.returns).square()).mean().item(), rel=1e-5)
+    assert trainer.update()["losses/td_loss/others"].isfinite()

@@ -29,6 +29,7 @@ CASES = {
     "reinforce": ("Fuse", "one", "{algorithm: reinforce}"),
     "pqn": ("Echo", "odd", "{algorithm: pqn, minibatches: 3}"),
     "dqn": ("Echo", "odd", "{algorithm: dqn, learning_starts: 0, gradient_steps: 3, target_update_every: 2}"),
+    "pqn, vdn": ("Echo", "odd", "{algorithm: pqn, mixing: vdn, minibatches: 3}"),
     "vdn": ("Echo", "odd", "{algorithm: vdn, learning_starts: 0, gradient_steps: 3, target_update_every: 2}"),
     "qmix": ("Revealed", "odd", "{algorithm: qmix, learning_starts: 0, td_lambda: [[0, 0.0], [1000, 1.0]]}"),
     "ddpg": ("Aim", "aimer", "{algorithm: ddpg, learning_starts: 0, gradient_steps: 2}"),
