@@ -57,6 +57,13 @@ ENVIRONMENTS: dict[str, dict[str, dict[str, Any]]] = {
         ", forced_coordination, random start": {"layout": "forced_coordination", "random_start_positions": True},
         ", counter_circuit, random objects": {"layout": "counter_circuit", "random_objects": 0.5},
     },
+    "rware": {
+        ", tiny-2ag": {},
+        ", tiny-4ag": {"n_agents": 4, "request_queue_size": 4},
+        ", small-4ag": {"n_agents": 4, "request_queue_size": 4, "shelf_rows": 2},
+        ", tiny-6ag-hard": {"n_agents": 6, "request_queue_size": 3},
+        ", tiny-19ag": {"n_agents": 19, "request_queue_size": 19},
+    },
     "flock": {", 20 boids": {"num_boids": 20, "world_size": 6.0}},
     "tag_gridworld": {"": {}},
     "tag_continuous": {
@@ -99,6 +106,7 @@ def main() -> None:
             "lbf",
             "matrix_game",
             "overcooked",
+            "rware",
             "tag_gridworld",
             "battle",
         )

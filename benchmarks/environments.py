@@ -3,8 +3,8 @@
     python benchmarks/environments.py            # writes benchmarks/results/environments.md
     python benchmarks/environments.py --quick    # one short run of each, print only
 
-Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2, lbforaging, matrixgames, overcooked_ai; those that are
-not installed are reported as missing.
+Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2, lbforaging, matrixgames, overcooked_ai, rware; those
+that are not installed are reported as missing.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ def workloads(cores: int) -> list[Workload]:
         Workload("simple_tag", 1024, particles("simple_tag")),
         *[Workload(name, 1024, {"mpe2, 1 replica": peers.mpe2(name)}) for name in SCENARIOS],
         Workload("lbf", 1024, {"lbforaging, 1 replica": peers.lbforaging()}),
+        Workload("rware", 1024, {"rware, 1 replica": peers.rware()}),
         Workload("matrix_game", 4096, {"matrixgames, 1 replica": peers.matrixgames}),
         Workload("overcooked", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai()}),
         Workload("overcooked, vectors", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai(**VECTORS)}, VECTORS),
@@ -203,6 +204,7 @@ def versions() -> str:
         "lbforaging",
         "matrixgames",
         "overcooked_ai",
+        "rware",
     ):
         with contextlib.suppress(PackageNotFoundError):
             installed.append(f"{name} {version(name)}")

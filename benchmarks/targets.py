@@ -82,6 +82,7 @@ TARGETS = [
     Target("simple_tag", 40, tag="adversary", random=("good_agent",)),
     Target("lbf", 0.45, tag="agent"),
     Target("overcooked", 250, tag="agent"),
+    Target("rware", 12, tag="agent"),
     Target("flock", 260, tag="boid"),
     Target("battle", 5, tag="red"),
     Target("battle_self_play", 5, tag="red", random=("blue",)),

@@ -233,6 +233,15 @@ ENTRIES = [
         fps=4.0,
     ),
     Entry(
+        "rware",
+        "Two robots carry requested shelves (orange) to the goals (green), from three start states.",
+        Shot(range(61), width=800, fps=6.0),
+        replicas=(0, 1, 2),
+        max_steps=60,
+        width=960,
+        fps=6.0,
+    ),
+    Entry(
         "matrix_game",
         "Two agents play the climbing game early in training: discs mark the payoff of the step.",
         Shot(range(26), width=800, fps=3.0),

@@ -161,9 +161,9 @@ def comes_first(agent, here, there, ahead, behind, sinks, cell_hash, num_agents,
     if 2 * in_component >= in_graph:
         rank = added_at(agent, here, there, sink, num_agents)
         for other in range(num_agents):
-            if there[other] == there[agent] and behind[other] == behind[agent]:
-                if added_at(other, here, there, sink, num_agents) < rank:
-                    first = other
+            is_tied = there[other] == there[agent] and behind[other] == behind[agent]
+            if is_tied and added_at(other, here, there, sink, num_agents) < rank:
+                first = other
     else:
         start, rank = num_agents, added_at(num_agents, here, there, sink, num_agents)
         for node in range(num_agents):
@@ -200,8 +200,7 @@ def comes_first(agent, here, there, ahead, behind, sinks, cell_hash, num_agents,
         found = False
         for i in range(in_component):
             node = order[i]
-            if not found and node < num_agents:
-                if there[node] == there[agent] and behind[node] == behind[agent]:
-                    first = node
-                    found = True
+            if not found and node < num_agents and there[node] == there[agent] and behind[node] == behind[agent]:
+                first = node
+                found = True
     return first == agent

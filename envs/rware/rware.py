@@ -165,7 +165,7 @@ def advance(
             shelf_y[env, shelf], shelf_x[env, shelf] = y, x
     cuda.syncthreads()
 
-    if action == LEFT or action == RIGHT:
+    if LEFT <= action <= RIGHT:
         facing = TURN_LEFT[facing] if action == LEFT else TURN_RIGHT[facing]
         heading[env, agent] = facing
     cell = np.int32(cells[env, y + margin, x + margin])
@@ -526,19 +526,20 @@ class MultiRobotWarehouse(wd.Environment):
 
     ## Description
 
-    Robots drive on a grid of shelves and highways. They drive below shelves, lift them and carry them along the highways;
-    a robot that carries a shelf cannot pass standing ones. A requested shelf that reaches a goal is rewarded, and another
-    one is requested. The robot then has to put its shelf on any free place for shelves before it can carry another one.
-    Rewards are sparse, and robots block each other's way. The environment is `Warehouse` of `rware` 2.0.0, the
-    multi-robot warehouse of the benchmark of Papoudakis et al. (2021), step for step: all numbers are equal. All robots
-    share the policy tag `agent`.
+    Robots drive on a grid of shelves and highways. They drive below shelves, lift them and carry them along the
+    highways; a robot that carries a shelf cannot pass standing ones. A requested shelf that reaches a goal is
+    rewarded, and another one is requested. The robot then has to put its shelf on any free place for shelves before
+    it can carry another one. Rewards are sparse, and robots block each other's way. The environment is `Warehouse` of
+    `rware` 2.0.0, the multi-robot warehouse of the benchmark of Papoudakis et al. (2021), step for step: all numbers
+    are equal. All robots share the policy tag `agent`.
 
     In each step
 
-    1. robots that drive want the next cell in their direction, if they are not at the border, and if they do not carry a
-       shelf to one that stands there. Cells have room for one robot. Of all robots whose way leads to an empty cell, one
-       behind the other, those in the longest queue move; robots in a circle of three or more move; all others that want
-       an occupied or contested cell stay. Queues of the same length are ordered as by the original's graph;
+    1. robots that drive want the next cell in their direction, if they are not at the border, and if they do not
+       carry a shelf to one that stands there. Cells have room for one robot. Of all robots whose way leads to an
+       empty cell, one behind the other, those in the longest queue move; robots in a circle of three or more move;
+       all others that want an occupied or contested cell stay. Queues of the same length are ordered as by the
+       original's graph;
     2. robots turn, or lift or put down a shelf;
     3. requested shelves on goals are delivered, goal by goal, and other shelves are requested at random.
 
@@ -592,16 +593,17 @@ class MultiRobotWarehouse(wd.Environment):
     | next `msg_bits` | its message | 0 | 1 |
     | next 2 | 1 if a shelf is there, 1 if it is requested | 0 | 1 |
 
-    Cells in sight are those around the robot, its own included, row by row from the upper left; nothing is outside of the
-    grid. Rows are counted downwards.
+    Cells in sight are those around the robot, its own included, row by row from the upper left; nothing is outside of
+    the grid. Rows are counted downwards.
 
     `observation_type="dict"` has the same numbers as a `Dict` of integers: `location`, `carrying_shelf`, `direction`,
     `on_highway`, and, with an axis for the cells, `sensors_has_agent`, `sensors_direction`, `sensors_local_message`,
     `sensors_has_shelf` and `sensors_shelf_requested`. As there, normalised locations are truncated to integers.
 
-    `observation_type="image"` is a `Box` of shape `(layers, width, width)`, float32, width = 2 `sensor_range` + 1, of the
-    cells in sight; `"image_dict"` is a `Dict` of that `image` and of 6 `features`: direction, on a highway, with a shelf.
-    If `image_observation_directional`, images are rotated such that what is ahead of the robot is in the first row.
+    `observation_type="image"` is a `Box` of shape `(layers, width, width)`, float32, width = 2 `sensor_range` + 1, of
+    the cells in sight; `"image_dict"` is a `Dict` of that `image` and of 6 `features`: direction, on a highway, with
+    a shelf. If `image_observation_directional`, images are rotated such that what is ahead of the robot is in the
+    first row.
 
     | Layer | Observation | Min | Max |
     | --- | --- | --- | --- |
@@ -611,8 +613,8 @@ class MultiRobotWarehouse(wd.Environment):
     | `agent_direction` | 1 to 4 for a robot that faces up, down, left, right | 0 | 4 |
     | `agent_load` | 1 for robots with a shelf | 0 | 1 |
 
-    The last two layers are mirrored, as there: they show a robot at (x, y) in row x and column y, and none that would be
-    outside of the grid (there an error).
+    The last two layers are mirrored, as there: they show a robot at (x, y) in row x and column y, and none that would
+    be outside of the grid (there an error).
 
     ## Rewards
 
@@ -712,8 +714,8 @@ class MultiRobotWarehouse(wd.Environment):
         self.normalised_coordinates = flag("normalised_coordinates", normalised_coordinates)
         if self.normalised_coordinates and min(self.rows, self.columns) < 2:
             raise DefinitionError(
-                f"normalised_coordinates is True, but the grid has {self.rows} x {self.columns} cells: it must have two "
-                "rows and two columns or more."
+                f"normalised_coordinates is True, but the grid has {self.rows} x {self.columns} cells: it must have "
+                "two rows and two columns or more."
             )
         self.margin, self.width = self.sensor_range, 2 * self.sensor_range + 1
         self.cell_hash = cell_hashes(self.rows, self.columns)
@@ -785,12 +787,12 @@ class MultiRobotWarehouse(wd.Environment):
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         """Return a warehouse whose shelves stand on their places; ``reset`` draws the start state on the device.
 
-        Per robot: ``loc_y``, ``loc_x``, ``heading`` (0 to 3: up, down, left, right) and ``carried``, the shelf that it
-        carries or -1, int32; ``has_delivered``, bool; ``messages`` ``[num_agents, msg_bits]`` int32. Per shelf:
-        ``shelf_y``, ``shelf_x``, int32, and ``requested``, bool. ``inactive_steps``: the number of steps since the last
-        delivery. ``cells`` ``[rows + 2 * margin, columns + 2 * margin]`` uint8, with a margin of ``sensor_range``, has
-        the same as bits: 1 for a shelf or 2 for a requested one; 4 * (1 + heading) for a robot, 4 * (5 + heading) for one
-        with a shelf; 64 for a goal; 128 outside.
+        Per robot: ``loc_y``, ``loc_x``, ``heading`` (0 to 3: up, down, left, right) and ``carried``, the shelf that
+        it carries or -1, int32; ``has_delivered``, bool; ``messages`` ``[num_agents, msg_bits]`` int32. Per shelf:
+        ``shelf_y``, ``shelf_x``, int32, and ``requested``, bool. ``inactive_steps``: the number of steps since the
+        last delivery. ``cells`` ``[rows + 2 * margin, columns + 2 * margin]`` uint8, with a margin of
+        ``sensor_range``, has the same as bits: 1 for a shelf or 2 for a requested one; 4 * (1 + heading) for a robot,
+        4 * (5 + heading) for one with a shelf; 64 for a goal; 128 outside.
         """
         cells = np.full((self.rows, self.columns), 0, np.uint8)
         cells[self.home_y, self.home_x] = SHELF

@@ -16,7 +16,7 @@ TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
 SEVERAL = {
     **dict.fromkeys([name for name in wd.registered_names() if name.startswith("simple_")], 200),
     **dict.fromkeys(
-        ("flock", "lbf", "matrix_game", "overcooked", "simple_spread", "simple_tag", "tag_continuous", "tag_gridworld"),
+        ("flock", "lbf", "matrix_game", "overcooked", "rware", "simple_spread", "simple_tag", "tag_continuous", "tag_gridworld"),
         500,
     ),
     "battle": 200,

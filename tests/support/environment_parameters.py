@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 SHORT = {"episode_length": 17}
+WAREHOUSE = """
+......
+.xx.x.
+.xx.x.
+.gg...
+"""
 CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
     "tag_gridworld": [
         {**SHORT, "num_taggers": 2, "grid_length": 4, "random_starts": True, "seed": 3, "wall_hit_penalty": 0.7},
@@ -93,13 +99,26 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
     "simple_reference": [SHORT],
     "simple_speaker_listener": [SHORT],
     "simple_world_comm": [{**SHORT, "num_adversaries": 2, "num_forests": 3}],
+    "rware": [
+        {"max_steps": 17, "n_agents": 6, "request_queue_size": 4, "layout": WAREHOUSE, "max_inactivity_steps": 12},
+        {
+            "max_steps": 17,
+            "n_agents": 3,
+            "msg_bits": 2,
+            "sensor_range": 2,
+            "layout": WAREHOUSE,
+            "request_queue_size": 3,
+            "reward_type": "two_stage",
+            "observation_type": "dict",
+        },
+    ],
     "simple_tag": [{**SHORT, "num_adversaries": 2, "num_good_agents": 2, "num_obstacles": 3}],
 }
 """Configurations by the registered name, with short episodes, so that many end.
 
 Tests that use the same ones share compiled kernels, of which numbers of agents and sizes of observations are constants.
 """
-LENGTH = {"lbf": "max_episode_steps", "overcooked": "horizon"}
+LENGTH = {"lbf": "max_episode_steps", "overcooked": "horizon", "rware": "max_steps"}
 """Names of the parameter for the length of an episode, where it is not ``episode_length``."""
 UNLIKE = [
     name

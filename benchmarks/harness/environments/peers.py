@@ -170,6 +170,26 @@ def lbforaging(**parameters: Any) -> Peer:
     return make
 
 
+def rware(**parameters: Any) -> Peer:
+    """Return ``rware`` (NumPy, NetworkX), with one replica; the parameters are those of our environment."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        from warpdrive.envs.rware import MultiRobotWarehouse
+        from warpdrive.envs.rware.reference import original
+
+        env = original(MultiRobotWarehouse(**parameters))
+        env.reset(seed=0)
+        turns = itertools.cycle([env.action_space.sample() for _ in range(BATCHES)])
+
+        def step() -> None:
+            if env.step(next(turns))[2]:
+                env.reset()
+
+        return lambda: rate(step, 1, seconds)
+
+    return make
+
+
 def matrixgames(replicas: int, seconds: float) -> Measure:
     """Return a benchmark of ``matrixgames`` (NumPy) with one replica: the climbing game in episodes of 25 steps."""
     from matrixgames.games import MatrixGame
