@@ -15,10 +15,8 @@ REPLICAS, STEPS = 100, 10_000
 TWINS = ("cartpole", "tag_continuous", "tag_gridworld")
 SEVERAL = {
     **dict.fromkeys([name for name in wd.registered_names() if name.startswith("simple_")], 200),
-    **dict.fromkeys(
-        ("flock", "lbf", "matrix_game", "overcooked", "rware", "simple_spread", "simple_tag", "tag_continuous", "tag_gridworld"),
-        500,
-    ),
+    **dict.fromkeys(("flock", "lbf", "matrix_game", "overcooked", "rware"), 500),
+    **dict.fromkeys(("simple_spread", "simple_tag", "tag_continuous", "tag_gridworld"), 500),
     "battle": 200,
 }
 """Numbers of steps of GPU code with several agents, which the host runs thread after thread, in 25 replicas."""
