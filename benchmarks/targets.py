@@ -81,7 +81,7 @@ TARGETS = [
     Target("simple_spread_mappo", -15, tag="agent"),
     Target("simple_tag", 40, tag="adversary", random=("good_agent",)),
     Target("lbf", 0.45, tag="agent"),
-    Target("overcooked", 250, tag="agent"),
+    Target("overcooked", 290, tag="agent"),
     Target("rware", 12, tag="agent"),
     Target("flock", 260, tag="boid"),
     Target("battle", 5, tag="red"),

@@ -436,14 +436,9 @@ class Overcooked(wd.Environment):
     (2) With two chefs only: if no dish is on a counter, and fewer are in hands than there are pots that cook, are ready
     or have 1 or 2 ingredients.
 
-    The coefficient is an array of the replicas, `ctx["shaping_coefficient"]`, which a callback of the training can
-    decrease:
-
-    ```python
-    class Annealing(wd.Callback):
-        def on_update(self, trainer, report):
-            trainer.env.ctx["shaping_coefficient"].fill_(max(0.0, 1 - report.env_steps / 1e6))
-    ```
+    The coefficient is an array of the replicas, `ctx["shaping_coefficient"]`. To anneal it, the method `on_update` of a
+    callback of the training writes it:
+    `trainer.env.ctx["shaping_coefficient"].fill_(max(0, 1 - report.env_steps / 1e6))`.
 
     ## Starting State
 
