@@ -100,7 +100,7 @@ class ParticleWorld(wd.Environment):
 class Scenario(ParticleWorld):
     """Base class of environments whose constants are those of ``mpe2``, which is their reference."""
 
-    acceleration = 5.0
+    acceleration: float | npt.NDArray[np.float32] = 5.0
     landmark_colours: Sequence[int] = ()
     """Colours of landmarks in pictures; those that are missing are grey."""
     view = (-1.35, 1.35, -1.35, 1.35)

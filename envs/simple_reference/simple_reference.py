@@ -178,9 +178,9 @@ class SimpleReference(dynamics.Scenario):
 
     def scenery(self, state: dict[str, Any]) -> Scene:
         """Return the landmarks, lines from agents to their goals, and what agents say."""
-        scene = super().scenery({**state, "goal": ()})
+        scene, lines = super().scenery({**state, "goal": ()}), []
         for agent, goal in enumerate(state["goal"][::-1]):
             place = state["landmark_x"][goal], state["landmark_y"][goal]
             own = state["loc_x"][agent], state["loc_y"][agent]
-            scene.polygons.insert(0, drawing.stroke(*own, *place, 0.012, int(self.colour[agent])))
-        return scene
+            lines.append(drawing.stroke(*own, *place, 0.012, int(self.colour[agent])))
+        return Scene(self.view, polygons=[*lines, *scene.polygons], texts=scene.texts)

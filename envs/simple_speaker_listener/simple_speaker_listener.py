@@ -252,7 +252,8 @@ class SimpleSpeakerListener(dynamics.Scenario):
         If ``padded``, also ``observations`` and, for discrete actions, ``action_mask``.
         """
         words = np.zeros((1, NUM_WORDS), np.float32)
-        state = {**self._at_rest("landmark", 3), "goal": np.zeros(1, np.int32), "communication": words}
+        state: dict[str, npt.NDArray[Any]] = {}
+        state |= {**self._at_rest("landmark", 3), "goal": np.zeros(1, np.int32), "communication": words}
         if self.padded and not self.continuous_actions:
             num_actions = np.array([[NUM_WORDS], [dynamics.NUM_ACTIONS]])
             state["action_mask"] = np.arange(dynamics.NUM_ACTIONS) < num_actions

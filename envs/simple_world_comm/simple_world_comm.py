@@ -339,5 +339,5 @@ class SimpleWorldComm(dynamics.Scenario):
     def scenery(self, state: dict[str, Any]) -> Scene:
         """Return the square without penalties, forests, obstacles, food, and what the leader says."""
         scene = super().scenery(state)
-        scene.polygons.insert(0, drawing.box(-1, 1, -1, 1, wd.draw.PAPER))
-        return scene
+        polygons = [drawing.box(-1, 1, -1, 1, wd.draw.PAPER), *scene.polygons]
+        return Scene(self.view, polygons=polygons, texts=scene.texts)
