@@ -222,17 +222,17 @@ class ValueDecomposition(Algorithm[SequenceBuffer]):
         if batch.next_action_mask is not None:
             judged = masked(judged, batch.next_action_mask[..., : judged.shape[-1]])
         best = following.gather(-1, judged.argmax(-1, keepdim=True)).squeeze(-1)
-        following = self.target_mixer(_present(best, batch.still_active), batch.next_states)
+        mixed: Tensor = self.target_mixer(_present(best, batch.still_active), batch.next_states)
         nothing = batch.terminal
         if batch.still_active is not None:
             nothing = nothing | ~batch.still_active.any(-1)
-        following = following.where(~nothing, 0.0)
+        mixed = mixed.where(~nothing, 0.0)
         rewards = self.rewards(batch.rewards) if self.config.normalize_rewards else batch.rewards
         if self.schedules.td_lambda == 0.0:
-            return rewards + self.config.gamma * following
-        weight = torch.zeros_like(following) + self.config.td_lambda
+            return rewards + self.config.gamma * mixed
+        weight = torch.zeros_like(mixed) + self.config.td_lambda
         return lambda_returns(
-            rewards=rewards, next_values=following, ended=batch.ended, gamma=self.config.gamma, td_lambda=weight
+            rewards=rewards, next_values=mixed, ended=batch.ended, gamma=self.config.gamma, td_lambda=weight
         )
 
 

@@ -190,8 +190,10 @@ class SequenceBuffer:
             for name, column in self._memory.items()
             if name != "start"
         }
-        taken["weight"] = taken["weight"].flatten()
-        return TeamSequences(**taken, start=self._memory["start"][index], sharding=sharding)  # type: ignore[index]
+        start = self._memory["start"]
+        assert isinstance(start, Tensor)
+        taken |= {"weight": taken["weight"].flatten(), "start": start[index], "sharding": sharding}
+        return TeamSequences(**taken)
 
     def fill(self) -> int:
         """Repeat the contents until the buffer is full, as after a long run. Returns its bytes."""

@@ -106,19 +106,19 @@ class RecurrentConfig(UnitsConfig, GaussianConfig):
 class GRUConfig(RecurrentConfig):
     """Gated recurrent units."""
 
-    type: Literal["gru"] = "gru"
+    type: Literal["gru"] = "gru"  # type: ignore[assignment]
 
 
 class LSTMConfig(RecurrentConfig):
     """Long short-term memory."""
 
-    type: Literal["lstm"] = "lstm"
+    type: Literal["lstm"] = "lstm"  # type: ignore[assignment]
 
 
 class MinGRUConfig(RecurrentConfig):
     """Minimal gated recurrent units, whose gates do not depend on the state."""
 
-    type: Literal["mingru"] = "mingru"
+    type: Literal["mingru"] = "mingru"  # type: ignore[assignment]
 
 
 class CustomModelConfig(ActionsConfig):
