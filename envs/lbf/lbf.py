@@ -17,6 +17,7 @@ from warpdrive.errors import DefinitionError, shown
 from warpdrive.scene.scene import Scene, Text
 
 ZERO, ONE = np.float32(0), np.float32(1)
+HALF_WORD = np.uint64(32)
 NORTH, SOUTH, WEST, EAST, LOAD = 1, 2, 3, 4, 5
 ATTEMPTS = 1000
 """Number of cells that are drawn for all foods of a start state; if too few of them are free, there are fewer foods."""
@@ -172,18 +173,19 @@ def observe_grid(
 
 
 @wd.device_function
-def shuffle(indices, rng, env, length):
-    """Write a random permutation of ``0 .. length - 1`` into the row ``indices[env]`` (Fisher and Yates)."""
-    for i in range(length):
-        other = wd.random.integer(rng, env, 0, i + 1)
-        indices[env, i] = indices[env, other]
-        indices[env, other] = i
+def below(word, n):
+    """Return the integer from 0 to ``n - 1`` for a random word of :func:`wd.random.draw`."""
+    return np.int32((np.uint64(word) * np.uint64(n)) >> HALF_WORD)
 
 
 @wd.device_function
-def level_between(rng, env, low, high):
-    """Return a random integer from ``low`` to ``high``."""
-    return low + wd.random.integer(rng, env, 0, high - low + 1)
+def shuffle(indices, rng, env, length):
+    """Write a random permutation of ``0 .. length - 1`` into the row ``indices[env]`` (Fisher and Yates)."""
+    indices[env, 0] = 0
+    for i in range(1, length):
+        other = wd.random.integer(rng, env, 0, i + 1)
+        indices[env, i] = indices[env, other]
+        indices[env, other] = i
 
 
 @wd.device_function
@@ -234,28 +236,29 @@ def reset(
     if agent == 0:
         shuffle(level, rng, env, num_agents)
         for player in range(num_agents):
-            own = level[env, player]
-            level[env, player] = level_between(rng, env, player_level_low[own], player_level_high[own])
             taken = True
             while taken:
-                y, x = wd.random.integer(rng, env, 0, rows), wd.random.integer(rng, env, 0, columns)
+                words = wd.random.draw(rng, env, 0)
+                y, x = below(words[0], rows), below(words[1], columns)
                 taken = False
                 for other in range(player):
                     taken = taken or (loc_y[env, other] == y and loc_x[env, other] == x)
-                loc_y[env, player], loc_x[env, player] = y, x
+            loc_y[env, player], loc_x[env, player] = y, x
+            low, high = player_level_low[level[env, player]], player_level_high[level[env, player]]
+            level[env, player] = low + below(words[2], high - low + 1)
 
         strength = sum_of_three_lowest(level, env, num_agents)
         shuffle(food_level, rng, env, num_foods)
         count, total, attempts = 0, 0, 0
         while count < num_foods and attempts < ATTEMPTS:
             attempts += 1
-            y = 1 + wd.random.integer(rng, env, 0, rows - 2)
-            x = 1 + wd.random.integer(rng, env, 0, columns - 2)
+            words = wd.random.draw(rng, env, 0)
+            y, x = 1 + below(words[0], rows - 2), 1 + below(words[1], columns - 2)
             if is_free_for_food(env, y, x, count, loc_y, loc_x, food_y, food_x, num_agents):
                 own = food_level[env, count]
                 high = strength if levels_by_players else food_level_high[own]
                 low = high if force_coop else food_level_low[own]
-                drawn = level_between(rng, env, low, high)
+                drawn = low + below(words[2], high - low + 1)
                 food_y[env, count], food_x[env, count], food_level[env, count] = y, x, drawn
                 count += 1
                 total += drawn

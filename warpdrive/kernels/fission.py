@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from warpdrive.kernels.regions import Part, Region
+from warpdrive.kernels.regions import Once, Part, Region, UniformBranch, UniformLoop, all_parts
 from warpdrive.kernels.resolve import Function, Table
 from warpdrive.kernels.syntax import (
+    AGREED,
     FunctionName,
     IntrinsicName,
     copy_tree,
@@ -20,7 +21,7 @@ from warpdrive.kernels.syntax import (
     stored_names,
     walk,
 )
-from warpdrive.kernels.variables import exposed_names, needed, recomputable
+from warpdrive.kernels.variables import Variables, exposed_names, needed, recomputable
 
 
 def stretches(
@@ -61,6 +62,66 @@ def stretches(
     for piece in pieces[1:]:
         piece[:0] = copy_tree(list(needed(recomputed, piece)))
     return [piece for piece in pieces if piece]
+
+
+def groups(
+    parts: list[Part], variables: Variables, shared: Collection[str], functions: Collection[Function]
+) -> list[list[Part]]:
+    """Return the parts of a kernel of several threads in groups, each of which can be run for many blocks in turn.
+
+    Parts under a condition of a fused kernel are a group, so that what replicas do at the end of an episode does not
+    keep LLVM from vectorising over replicas what they do in each step. Between groups no variable is live, except
+    variables that each group can recompute, and no array in shared memory is used in two groups. If blocks may affect
+    each other, by atomic operations, or print, there is one group.
+
+    Args:
+        parts: The regions of the kernel and the control flow between them.
+        variables: The variables that live in more than one region.
+        shared: The names of the arrays in shared memory.
+        functions: The functions that the kernel calls.
+
+    Returns:
+        The parts of each group, in order.
+    """
+    bodies = [*map(_statements, parts), *(f.body for f in functions)]
+    if any(_is_seen_by_others(node) for body in bodies for node in walk(body)):
+        return [parts]
+    found: list[list[Part]] = [[]]
+    for place, part in enumerate(parts):
+        is_edge = _is_condition(part) or (place > 0 and isinstance(parts[place - 1], UniformBranch))
+        if found[-1] and is_edge and not _shared_names(parts[:place], parts[place:], variables, shared):
+            found.append([])
+        found[-1].append(part)
+    for group in found[1:]:
+        again = needed(
+            {**variables.once, **variables.recomputed}, [node for part in group for node in _statements(part)]
+        )
+        group[:0] = [Once(copy_tree(node)) for node in again if node in variables.once.values()]
+    return found
+
+
+def _is_condition(part: Part) -> bool:
+    return isinstance(part, Once) and any(name.startswith(AGREED) for name in stored_names([part.statement]))
+
+
+def _shared_names(before: list[Part], after: list[Part], variables: Variables, shared: Collection[str]) -> set[str]:
+    """Return the variables assigned in one list of parts and read in another, and the shared arrays used in both."""
+    first, last = ([node for part in parts for node in _statements(part)] for parts in (before, after))
+    arrays = [loaded_names([*statements, *needed(variables.recomputed, statements)]) for statements in (first, last)]
+    return (stored_names(first) - variables.once.keys()) & loaded_names(last) | arrays[0] & arrays[1] & set(shared)
+
+
+def _statements(part: Part) -> list[ast.stmt]:
+    """Return all statements of a part, and expressions for its conditions."""
+    found: list[ast.stmt] = []
+    for inner in all_parts([part]):
+        if isinstance(inner, Region):
+            found += inner.statements
+        elif isinstance(inner, Once):
+            found.append(inner.statement)
+        elif isinstance(inner, (UniformBranch, UniformLoop)):
+            found.append(ast.Expr(inner.test))
+    return found
 
 
 def first_calls(parts: list[Part], kept: Collection[str], functions: Collection[Function]) -> list[ast.stmt]:

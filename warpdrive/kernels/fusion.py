@@ -10,6 +10,7 @@ from numba import cuda
 
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import DeviceFunction, Kernel, kernel_from_source
+from warpdrive.kernels.syntax import AGREED
 
 
 class FusedFunction(Protocol):
@@ -23,7 +24,7 @@ class FusedFunction(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """Call of a function with named arguments of the fused kernel; ``result`` names a variable for its result."""
+    """Call of a function with named arguments of the fused kernel; ``result`` names the condition that it computes."""
 
     function: FusedFunction
     arguments: tuple[str, ...]
@@ -106,8 +107,8 @@ def _python(steps: Sequence[FusedStep], names: dict[FusedFunction, str], indent:
         if isinstance(step, Barrier):
             yield f"{indent}cuda.syncthreads()"
         elif isinstance(step, When):
-            yield f"{indent}if {step.condition}:"
+            yield f"{indent}if {AGREED}{step.condition}:"
             yield from _python(step.steps, names, indent + "    ")
         else:
-            result = f"{step.result} = " if step.result else ""
+            result = f"{AGREED}{step.result} = " if step.result else ""
             yield f"{indent}{result}{names[step.function]}({', '.join(step.arguments)})"

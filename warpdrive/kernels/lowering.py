@@ -132,7 +132,7 @@ def lower(
     kernel: ResolvedKernel,
     arrays: Collection[str],
     naming: Naming = with_separate_names,
-    loops_in_rounds: bool = False,
+    on_cpu: bool = False,
 ) -> LoweredKernel:
     """Split a kernel into regions.
 
@@ -140,7 +140,8 @@ def lower(
         kernel: The resolved kernel.
         arrays: The names of the parameters that are arrays.
         naming: Decides which versions of a variable share a name; by default none do.
-        loops_in_rounds: Let all threads run an iteration of a strided loop before any runs the next.
+        on_cpu: Let all threads run an iteration of a strided loop before any runs the next, and evaluate conditions of
+            fused kernels once per block.
 
     Returns:
         The lowered kernel.
@@ -151,11 +152,11 @@ def lower(
     body = name_local_arrays(inline(kernel.function, naming))
     parameters = kernel.function.parameters
     own = copy_tree(body)
-    uniform = find_uniform(own, parameters, arrays, kernel.table)
-    if loops_in_rounds:
+    uniform = find_uniform(own, parameters, arrays, kernel.table, on_cpu)
+    if on_cpu:
         known = recomputable(own, parameters, arrays, kernel.table)
         own = in_rounds(own, uniform, known)
-        uniform = find_uniform(own, parameters, arrays, kernel.table)
+        uniform = find_uniform(own, parameters, arrays, kernel.table, on_cpu)
     parts = split(own, uniform)
     variables = place_variables(parts, parameters, arrays, kernel.table)
     device_functions = [f for f in kernel.function.callees() if not f.has_barrier]

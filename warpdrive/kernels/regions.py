@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from warpdrive.kernels.syntax import (
+    AGREED,
     GENERATED,
     assign,
     at,
@@ -184,9 +185,14 @@ class _Sequence:
         self.guard = guard
 
     def once(self, node: ast.stmt) -> None:
-        """Insert an assignment before the open region if the region does not read its target, otherwise after it."""
+        """Insert an assignment before the open region if that changes nothing, otherwise after it.
+
+        The region must not read its target, and must not write what it reads: only conditions of fused kernels read
+        memory.
+        """
         region = self.parts[-1] if self.is_open else None
-        if isinstance(region, Region) and not stored_names([node]) & loaded_names(region.statements):
+        (name,) = stored_names([node])
+        if isinstance(region, Region) and name not in loaded_names(region.statements) and not name.startswith(AGREED):
             self.parts.insert(-1, Once(node))
         else:
             self.part(Once(node))

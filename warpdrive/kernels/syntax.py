@@ -18,6 +18,9 @@ GENERATED = "wd__"
 TALLY = f"{GENERATED}tally_"
 """Prefix of the names of per-block counters of votes."""
 
+AGREED = f"{GENERATED}agreed_"
+"""Prefix of the names of variables of fused kernels that have the same value in all threads of a block."""
+
 SENT, HERE = f"{GENERATED}sent_", f"{GENERATED}here_"
 """Prefixes of the names of variables that other threads of a warp read: what a thread sends, and if it takes part."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from warpdrive.kernels.language import VALUES
 from warpdrive.kernels.resolve import Table
 from warpdrive.kernels.syntax import (
+    AGREED,
     HERE,
     ITEMS,
     LEN,
@@ -39,12 +40,14 @@ class Uniform:
         constants: The names whose values never change.
         arrays: The names of the parameters that are arrays, whose shapes are uniform.
         tuples: The constants and variables that only ever hold tuples.
+        conditions_agree: If True, conditions of fused kernels are uniform, whatever they are computed from.
     """
 
     variables: Collection[str]
     constants: Collection[str]
     arrays: Collection[str]
     tuples: Collection[str] = ()
+    conditions_agree: bool = False
 
     def agrees(self, node: ast.expr) -> bool:
         """Return True if an expression has the same value in all threads of a block."""
@@ -76,7 +79,11 @@ class Uniform:
 
 
 def find_uniform(
-    body: Sequence[ast.stmt], parameters: Collection[str], arrays: Collection[str], table: Table
+    body: Sequence[ast.stmt],
+    parameters: Collection[str],
+    arrays: Collection[str],
+    table: Table,
+    conditions_agree: bool = False,
 ) -> Uniform:
     """Find the uniform values of a straightened, inlined body.
 
@@ -85,6 +92,7 @@ def find_uniform(
         parameters: The names of the kernel's parameters.
         arrays: The names of the parameters that are arrays.
         table: The constants, imports and classes of the kernel.
+        conditions_agree: If True, conditions of fused kernels are uniform, whatever they are computed from.
 
     Returns:
         The largest set of variables that satisfies the conditions of uniformity.
@@ -95,7 +103,7 @@ def find_uniform(
     tuples = {name for name, value in table.constants.items() if isinstance(value, tuple)} | _tuple_variables(body)
     candidates = {name for name in assigned - set(parameters) - tallies if not name.startswith((SENT, HERE))}
     while True:
-        uniform = Uniform(candidates, constants, arrays, tuples)
+        uniform = Uniform(candidates, constants, arrays, tuples, conditions_agree)
         uses = _Uses(uniform)
         uses.block(body, ())
         remaining = {name for name in candidates if uses.qualifies(name)}
@@ -139,7 +147,7 @@ class _Uses:
         assert isinstance(node, (ast.Assign, ast.AugAssign))
         if isinstance(node, ast.AugAssign):
             self.loads.setdefault(name, set()).add(chain)
-        if self.uniform.agrees(node.value):
+        if self.uniform.agrees(node.value) or (self.uniform.conditions_agree and name.startswith(AGREED)):
             self.stores.setdefault(name, set()).add(chain)
         else:
             self.disqualified.add(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warpdrive.kernels.language import POSITIONS, VALUES
 from warpdrive.kernels.regions import Loop, Once, Part, Region, UniformLoop, all_parts, regions_of
@@ -24,10 +24,12 @@ class Variables:
         recomputed: Variables assigned once, from values that never change (indices, scalar arguments, constants, arrays
             in shared memory). Each region that reads one recomputes it.
         kept: All other variables that a region reads before it assigns them. Each has a slot per thread.
+        once: Variables computed once per block, from values that never change.
     """
 
     recomputed: dict[str, ast.Assign]
     kept: list[str]
+    once: dict[str, ast.Assign] = field(default_factory=dict)
 
 
 def place_variables(parts: list[Part], parameters: Collection[str], arrays: Collection[str], table: Table) -> Variables:
@@ -46,12 +48,13 @@ def place_variables(parts: list[Part], parameters: Collection[str], arrays: Coll
     constant = _constant_names(regions, parameters, arrays, table)
     once = [part.statement for part in all_parts(parts) if isinstance(part, Once)]
     computed_once = _recomputed(_single_assignments(once), constant)
-    constant |= {name for name in computed_once if not name.startswith(TALLY)}
+    computed_once = {name: node for name, node in computed_once.items() if not name.startswith(TALLY)}
+    constant |= computed_once.keys()
     assignments = _single_assignments([statement for region in regions for statement in region.statements])
     recomputed = _recomputed(assignments, constant)
     for region in regions:
         region.statements = _without({*map(id, recomputed.values())}, region.statements)
-    return Variables(recomputed, sorted(_kept(parts)))
+    return Variables(recomputed, sorted(_kept(parts)), computed_once)
 
 
 def recomputable(

@@ -7,6 +7,9 @@ import pytest
 from numba import cuda
 
 import warpdrive as wd
+from warpdrive.backends.cpu.launch import bind
+from warpdrive.kernels.fission import groups
+from warpdrive.kernels.fusion import Barrier, Call, Fusion, When
 from warpdrive.kernels.lowering import lower, resolve_kernel
 
 BLOCKS = 600
@@ -162,3 +165,51 @@ def test_blocks_may_wait_for_each_other():
     one_at_a_time[BLOCKS, 1](lock, total, order)
     assert total.tolist() == [BLOCKS * (BLOCKS - 1) // 2, BLOCKS]
     assert sorted(order.tolist()) == list(range(BLOCKS))
+
+
+@wd.device_function
+def advance(state):
+    state[cuda.blockIdx.x, cuda.threadIdx.x] += 1
+
+
+@wd.device_function
+def is_over(state):
+    return state[cuda.blockIdx.x, 0] % 3 == 0
+
+
+@wd.device_function
+def begin_anew(state, total):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    while state[env, agent] > 5:
+        state[env, agent] -= 5
+    cuda.syncthreads()
+    total[env, agent] = state[env, (agent + 1) % cuda.blockDim.x]
+
+
+@wd.device_function
+def record(state, total):
+    total[cuda.blockIdx.x, cuda.threadIdx.x] += 100 * state[cuda.blockIdx.x, 0]
+
+
+def test_the_end_of_episodes_runs_apart_from_their_steps():
+    """With several threads, too: values by NumPy."""
+    end = When("over", (Barrier(), Call(begin_anew, ("state", "total")), Barrier()))
+    steps = (
+        Call(advance, ("state",)),
+        Barrier(),
+        Call(is_over, ("state",), "over"),
+        end,
+        Call(record, ("state", "total")),
+    )
+    kernel = Fusion("episode", ("state", "total"), steps).kernel()
+    lowered = lower(resolve_kernel(kernel.source, {}), kernel.parameters, on_cpu=True)
+    assert len(groups(lowered.parts, lowered.variables, [], lowered.device_functions)) == 3
+
+    state = np.random.default_rng(0).integers(0, 100, (BLOCKS, 4))
+    total = np.zeros_like(state)
+    expected, over = state + 1, (state[:, 0] + 1) % 3 == 0
+    shortened = np.where(expected > 5, (expected - 1) % 5 + 1, expected)
+    expected[over] = shortened[over]
+    bind(kernel, {"state": state, "total": total}, BLOCKS, 4)()
+    assert (state == expected).all()
+    assert (total == np.where(over[:, None], np.roll(expected, -1, 1), 0) + 100 * expected[:, :1]).all()

@@ -113,7 +113,7 @@ def _generate(
     lowered, slots = (
         (lower(kernel, array_names(kinds)), [])
         if is_thread
-        else lower_with_slots(key, kernel, kinds, origins, loops_in_rounds=True)
+        else lower_with_slots(key, kernel, kinds, origins, on_cpu=True)
     )
     functions = generate_functions(lowered)
     origins["functions"] = functions

@@ -38,7 +38,7 @@ from warpdrive.backends.shared.arguments import ArgumentKind
 from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, index_name
 from warpdrive.backends.shared.slots import Slot, without_array_calls
 from warpdrive.kernels.configuration import Configuration, Dimensions
-from warpdrive.kernels.fission import first_calls
+from warpdrive.kernels.fission import first_calls, groups
 from warpdrive.kernels.language import AXES, DIMENSIONS, MET
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers
 from warpdrive.kernels.regions import GridBarrier, Loop, Once, Part, Region, UniformBranch, UniformLoop, all_parts
@@ -175,7 +175,13 @@ def generate_kernel(
             calls = first_calls(kernel.parts, {slot.name for slot in slots}, kernel.device_functions)
             by_thread = [_of_thread(call, kernel, writer) for call in calls]
             kernel = replace(kernel, parts=kernel.parts[bool(calls) :])
-        bodies = [*by_thread, _Block(kernel, slots, adapter, writer, launch.block).statements()]
+        divided = (
+            groups(kernel.parts, kernel.variables, kernel.table.shared, kernel.device_functions)
+            if launch.views is not None
+            else [kernel.parts]
+        )
+        block = _Block(kernel, slots, adapter, writer, launch.block)
+        bodies = [*by_thread, *map(block.sequence, divided)]
     dimensions: list[ast.stmt] = [
         assign(index_name(f"blockDim.{axis}"), ast.Constant(n)) for axis, n in zip(AXES, launch.block, strict=True)
     ]
@@ -192,7 +198,7 @@ def generate_kernel(
     for number, body in enumerate(bodies):
         beginning: list[ast.stmt] = list(dimensions)
         decorator = BLOCK_DECORATOR if launch.views is None else SEPARATE_BLOCK_DECORATOR
-        if launch.is_single or (shared and number >= len(by_thread)):
+        if launch.is_single or (shared and stored_names(shared) & loaded_names(body)):
             beginning, decorator = [*dimensions, *shared], INLINED_DECORATOR  # it would lack the entry's facts
         elif in_stages or launch.block != (1, 1, 1):
             beginning += positions
@@ -276,9 +282,6 @@ class _Block:
         self.kernel, self.adapter, self.writer, self.block = kernel, adapter, writer, block
         self.slots = {slot.name: slot for slot in slots if not slot.is_of_block}
         self.of_block = [slot for slot in slots if slot.is_of_block]
-
-    def statements(self) -> list[ast.stmt]:
-        return self.sequence(self.kernel.parts)
 
     def sequence(self, parts: Sequence[Part]) -> list[ast.stmt]:
         return [statement for part in parts for statement in self.part(part)]

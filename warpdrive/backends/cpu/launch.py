@@ -28,6 +28,7 @@ from warpdrive.backends.interface import MachineCode
 from warpdrive.backends.shared.arguments import (
     ArgumentKind,
     baked_extents,
+    baked_numbers,
     baked_values,
     resolved_for,
     takes_dynamic_memory,
@@ -85,6 +86,8 @@ class BoundKernel:
         compiled = kernel.memory.setdefault("cpu", {})
         grid, block = configuration.blocks, configuration.threads
         baked = baked_values(kernel, arguments)
+        if replicas is not None:
+            baked = {**baked_numbers(arguments), **baked}
         leaves: list[tuple[Any, Array | None]] = []  # in the order of the parameters
         kinds: dict[str, ArgumentKind] = {}
         for name in kernel.parameters:
@@ -98,7 +101,7 @@ class BoundKernel:
         launch_kind = LaunchKind.of(configuration)
         if replicas is not None:
             launch_kind = replace(launch_kind, views=_views(kernel.parameters, leaves), is_single=False)
-        key = (*baked.items(), *kinds.items(), launch_kind)
+        key = (*((name, type(value), value) for name, value in baked.items()), *kinds.items(), launch_kind)
         if key not in compiled:
             compiled[key] = _compile(kernel, baked, kinds, launch_kind, is_fused=replicas is not None)
         self._compiled: CompiledKernel = compiled[key]  # keeps the machine code in memory

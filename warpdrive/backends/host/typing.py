@@ -123,7 +123,7 @@ def lower_with_slots(
     kernel: ResolvedKernel,
     kinds: Mapping[str, ArgumentKind],
     origins: dict[str, GeneratedModule],
-    loops_in_rounds: bool = False,
+    on_cpu: bool = False,
 ) -> tuple[LoweredKernel, list[Slot]]:
     """Split a kernel into regions, and return a slot for each variable that is kept between them.
 
@@ -135,12 +135,12 @@ def lower_with_slots(
         kernel: The kernel, with its names resolved.
         kinds: Kind of each parameter, by name.
         origins: Generated modules by name, to which the modules made for type inference are added.
-        loops_in_rounds: See :func:`warpdrive.kernels.lowering.lower`.
+        on_cpu: See :func:`warpdrive.kernels.lowering.lower`.
 
     Returns:
         The lowered kernel and the slots of its kept variables.
     """
-    lowered = lower(kernel, array_names(kinds), loops_in_rounds=loops_in_rounds)
+    lowered = lower(kernel, array_names(kinds), on_cpu=on_cpu)
     known = known_slots(lowered)
     in_stages = kernel.grid_barrier is not None  # then the variables of blocks are kept, too
     if set(known) == set(lowered.variables.kept) and not (in_stages and lowered.block_variables):
@@ -154,7 +154,7 @@ def lower_with_slots(
     cache.import_file(functions_module, cache.path(own, "functions.py"))
     cache.discard(own)
     inferred = infer_types(_twin_function(twin), [_numba_type(kind) for kind in kinds.values()])
-    lowered = lower(kernel, array_names(kinds), merge_by_type(inferred), loops_in_rounds)
+    lowered = lower(kernel, array_names(kinds), merge_by_type(inferred), on_cpu)
     slots = slots_of(lowered, inferred)
     if in_stages:
         of_blocks = (_slot(lowered, name, inferred.get(name, types.int64)) for name in lowered.block_variables)

@@ -87,6 +87,20 @@ def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, Any]
     return baked
 
 
+def baked_numbers(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the integers and booleans among the arguments of a fused kernel, which are constants of its code.
+
+    They bound loops, are divisors and select branches: LLVM vectorises over replicas only if they are known. Not
+    constant is the number of replicas, since the same code serves any, and that of agents: loops over agents are better
+    vectorised than unrolled.
+    """
+    return {
+        name: value
+        for name, value in arguments.items()
+        if isinstance(value, (np.bool_, np.integer)) and name not in ("num_envs", "num_agents")
+    }
+
+
 def _is_baked(value: Any) -> bool:
     return value is None or (isinstance(value, enum.Enum) and not isinstance(value, int))
 
