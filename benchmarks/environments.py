@@ -2,9 +2,10 @@
 
     python benchmarks/environments.py            # writes benchmarks/results/environments.md
     python benchmarks/environments.py --quick    # one short run of each, print only
+    python benchmarks/environments.py --peer-python PATH    # interpreter of an environment with JaxMARL and Jumanji
 
-Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, mpe2, lbforaging, matrixgames, overcooked_ai, rware; those
-that are not installed are reported as missing.
+Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, Jumanji, mpe2, lbforaging, matrixgames, overcooked_ai, rware;
+those that are not installed are reported as missing.
 """
 
 from __future__ import annotations
@@ -83,9 +84,16 @@ SCENARIOS = (
 )
 
 
-def particles(name: str) -> dict[str, Peer]:
+def particles(name: str, cores: int) -> dict[str, Peer]:
     """Return the libraries that have a particle environment."""
-    return {"VMAS": peers.vmas(name), "JaxMARL": peers.jaxmarl(f"MPE_{name}_v3"), "mpe2, 1 replica": peers.mpe2(name)}
+    of_jax = in_jax("JaxMARL", f"MPE_{name}_v3", cores)
+    return {"VMAS": peers.vmas(name), **of_jax, "mpe2, 1 replica": peers.mpe2(name)}
+
+
+def in_jax(library: str, name: str, cores: int) -> dict[str, Peer]:
+    """Return an environment of JaxMARL or Jumanji on one core and on ``cores``."""
+    counts = sorted({1, cores})
+    return {f"{library}, {n} core{'s' * (n > 1)}": peers.in_jax(library.lower(), name, n) for n in counts}
 
 
 def workloads(cores: int) -> list[Workload]:
@@ -96,19 +104,21 @@ def workloads(cores: int) -> list[Workload]:
         Workload(title, replicas, {"NumPy reference, 1 replica": peers.numpy_tag(name, config)}, config)
         for title, (name, replicas, config) in CONFIGURATIONS.items()
     ]
+    foraging, warehouse = (in_jax("Jumanji", name, cores) for name in ("LevelBasedForaging", "RobotWarehouse"))
+    kitchen = in_jax("JaxMARL", "overcooked", cores)
     return [
         Workload("cartpole", 16_384, classic("CartPole-v1", 16_384, **own)),
         Workload("acrobot", 16_384, classic("Acrobot-v1")),
         Workload("mountain_car", 16_384, classic("MountainCar-v0")),
         Workload("continuous_mountain_car", 16_384, classic("MountainCarContinuous-v0")),
         Workload("pendulum", 16_384, classic("Pendulum-v1")),
-        Workload("simple_spread", 1024, particles("simple_spread")),
-        Workload("simple_tag", 1024, particles("simple_tag")),
+        Workload("simple_spread", 1024, particles("simple_spread", cores)),
+        Workload("simple_tag", 1024, particles("simple_tag", cores)),
         *[Workload(name, 1024, {"mpe2, 1 replica": peers.mpe2(name)}) for name in SCENARIOS],
-        Workload("lbf", 1024, {"lbforaging, 1 replica": peers.lbforaging()}),
-        Workload("rware", 1024, {"rware, 1 replica": peers.rware()}),
+        Workload("lbf", 1024, {"lbforaging, 1 replica": peers.lbforaging(), **foraging}),
+        Workload("rware", 1024, {"rware, 1 replica": peers.rware(), **warehouse}),
         Workload("matrix_game", 4096, {"matrixgames, 1 replica": peers.matrixgames}),
-        Workload("overcooked", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai()}),
+        Workload("overcooked", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai(), **kitchen}),
         Workload("overcooked, vectors", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai(**VECTORS)}, VECTORS),
         *tags,
         Workload("battle", 64, {}),
@@ -198,7 +208,6 @@ def versions() -> str:
         "envpool",
         "gymnax",
         "jax",
-        "jaxmarl",
         "vmas",
         "mpe2",
         "lbforaging",
@@ -208,7 +217,7 @@ def versions() -> str:
     ):
         with contextlib.suppress(PackageNotFoundError):
             installed.append(f"{name} {version(name)}")
-    return ", ".join(installed)
+    return ", ".join(dict.fromkeys([*installed, *sorted(peers.versions_in_jax)]))
 
 
 def _ratio(value: float) -> str:
@@ -222,7 +231,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each candidate (default: 5)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these environments; nothing is written")
     parser.add_argument("--note", default="", help="remark for the head of the page")
+    parser.add_argument(
+        "--peer-python", metavar="PATH", help="interpreter with JaxMARL and Jumanji (default: this one)"
+    )
     options = parser.parse_args()
+    peers.python = options.peer_python or peers.python
     rounds, seconds = (1, 0.05) if options.quick else (options.rounds, 0.3)
     torch.set_num_threads(1)  # PyTorch's idle threads would keep the cores busy that others are measured on
     cores = len(os.sched_getaffinity(0))

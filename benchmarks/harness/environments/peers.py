@@ -1,6 +1,7 @@
 """Benchmarks of environments of other libraries, stepped with random actions.
 
-Actions are sampled in advance, and with JAX in the scan under ``jit``. The returned functions raise
+Actions are sampled in advance, and with JAX in the scan under ``jit``. JaxMARL and Jumanji run under the interpreter
+:data:`python`, as their versions of JAX and NumPy may not be ours. The returned functions raise
 :class:`ImportError` if the library is missing.
 """
 
@@ -8,7 +9,11 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import numba
@@ -27,6 +32,11 @@ Measure = Callable[[], float]
 """Benchmark that returns environment steps per second."""
 Peer = Callable[[int, float], Measure]
 """Function of the number of replicas and the duration in seconds that returns a benchmark."""
+
+python = sys.executable
+"""Interpreter that has JaxMARL and Jumanji."""
+versions_in_jax: set[str] = set()
+"""Versions of the libraries of that interpreter that have been measured."""
 
 BATCHES = 8
 """The number of precomputed batches of actions, used cyclically."""
@@ -84,23 +94,25 @@ def gymnax(name: str) -> Peer:
     return make
 
 
-def jaxmarl(name: str) -> Peer:
-    """Return JaxMARL (JAX): a scan of steps under ``jit``."""
+def in_jax(library: str, name: str, cores: int) -> Peer:
+    """Return JaxMARL or Jumanji on so many cores, in a process of :data:`python`; see ``jax_peers.py``."""
 
     def make(replicas: int, seconds: float) -> Measure:
-        import jax
-        import jaxmarl as library
+        program = Path(__file__).parent / "jax_peers.py"
+        arguments = map(str, (python, "-W", "ignore", program, library, name, replicas, seconds, cores))
+        process = subprocess.Popen([*arguments], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True)
+        assert process.stdin is not None and process.stdout is not None
+        told, answers = process.stdin, process.stdout
+        first = answers.readline().strip()
+        if not first or first.startswith("missing: "):
+            raise ImportError(first.removeprefix("missing: ") or f"{python} failed")
+        versions_in_jax.update(first.split(", "))
 
-        env = library.make(name)
+        def measure() -> float:
+            print(file=told, flush=True)
+            return float(answers.readline())
 
-        def step(key: Any, state: Any) -> tuple[Any, Any, Any]:
-            key, for_actions, for_step = jax.random.split(key, 3)
-            keys = dict(zip(env.agents, jax.random.split(for_actions, env.num_agents), strict=True))
-            actions = {agent: env.action_space(agent).sample(keys[agent]) for agent in env.agents}
-            observations, state, rewards, *_ = env.step(for_step, state, actions)
-            return key, state, (observations, rewards)
-
-        return _scan(step, lambda key: env.reset(key)[1], replicas, seconds)
+        return measure
 
     return make
 
