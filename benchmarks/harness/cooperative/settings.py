@@ -17,15 +17,22 @@ MILLION = 1_000_000
 
 TEAM = {"agent_ids": True, "team_reward": "sum"}
 CENTRAL = {"centralized_critic": True}
-NETWORK = {"hidden": [64, 64], "activation": "relu", "normalize_observations": True}
+ACTIVATION = {"activation": "relu", "normalize_observations": True}
+NETWORK = {"hidden": [64, 64], **ACTIVATION}
 PPO = {"algorithm": "ppo", "epochs": 4, "minibatches": 4, "gae_lambda": 0.95, "model": NETWORK}
 MIXED = {
     "agent_ids": True,
-    "model": {"type": "gru", "hidden": [64], "units": 64, "activation": "relu"},
+    "model": {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION},
     "normalize_rewards": True,
     "lr": 5e-4,
-    "batch_size": 32,
-    "buffer_size": 5000,
+    "gamma": 0.95,
+    "td_lambda": 0.6,
+    "batch_size": 64,
+    "buffer_size": 20_000,
+    "gradient_steps": 2,
+    "tau": 0.01,
+    "target_update_every": 1,
+    "learning_starts": 5000,
 }
 
 
@@ -36,9 +43,9 @@ def _both(steps: int, num_envs: int, train_batch_size: int, **policy: Any) -> di
     return {"ippo": ippo, "mappo": ippo | {"policy": PPO | policy | CENTRAL}}
 
 
-def _mixed(steps: int, num_envs: int, episode: int, annealed: int, **policy: Any) -> dict[str, Setting]:
-    """Return the settings of QMIX and VDN, whose sequences are as long as episodes."""
-    trainer = {"num_envs": num_envs, "train_batch_size": num_envs * episode}
+def _mixed(steps: int, num_envs: int, length: int, annealed: int, **policy: Any) -> dict[str, Setting]:
+    """Return the settings of QMIX and VDN: the length of sequences, and the steps in which epsilon decreases."""
+    trainer = {"num_envs": num_envs, "train_batch_size": num_envs * length, "stagger_episodes": True}
     own = {"steps": steps, "trainer": trainer}
     policy = MIXED | {"epsilon": [[0, 1.0], [annealed, 0.05]], **policy}
     return {name: own | {"policy": policy | {"algorithm": name}} for name in ("qmix", "vdn")}
@@ -47,26 +54,32 @@ def _mixed(steps: int, num_envs: int, episode: int, annealed: int, **policy: Any
 SETTINGS: dict[str, dict[str, Setting]] = {
     "matrix": {
         **_both(100_000, 64, 1600, lr=3e-3, gamma=0.0, entropy_coef=[[0, 1.0], [60_000, 0.01]], model={"hidden": [16]}),
-        **_mixed(50_000, 4, 25, 25_000, gamma=0.9),
+        **_mixed(100_000, 8, 25, 50_000, learning_starts=1000),
     },
     "mpe": {
         **_both(3 * MILLION, 64, 1600, **TEAM, lr=1e-3, gamma=0.95, entropy_coef=0.01),
-        **_mixed(MILLION, 8, 25, 100_000, gamma=0.95),
+        **_mixed(MILLION, 32, 25, 100_000),
     },
     "lbf": {
         **_both(5 * MILLION, 64, 2048, lr=1e-3, gamma=0.95, entropy_coef=0.01),
-        **_mixed(MILLION, 8, 50, 200_000, gamma=0.99),
+        **_mixed(2 * MILLION, 64, 10, 500_000),
     },
     "rware": {
         **_both(20 * MILLION, 64, 8192, agent_ids=True, lr=1e-3, gamma=0.99, entropy_coef=0.01),
-        **_mixed(2 * MILLION, 8, 500, 500_000, gamma=0.99),
+        **_mixed(4 * MILLION, 64, 20, MILLION, gamma=0.99),
     },
     "overcooked": _both(5 * MILLION, 64, 6400, lr=1e-3, gamma=0.99, entropy_coef=0.01, normalize_returns=True),
 }
 
+MEMORY = {"policy": {"model": {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION}}}
 CHANGES: dict[tuple[str, str], Setting] = {
-    ("lbf-8x8-2p-2f-coop", "ippo"): {"steps": 3 * MILLION},
-    ("lbf-8x8-2p-2f-coop", "mappo"): {"steps": 3 * MILLION},
+    (task, algorithm): change
+    for algorithm in ("ippo", "mappo")
+    for task, change in {
+        "lbf-8x8-2p-2f-coop": {"steps": 2 * MILLION},
+        "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
+        "lbf-10x10-3p-3f-2s": MEMORY,
+    }.items()
 }
 """What differs for a task and an algorithm; ``trainer`` and ``policy`` are merged."""
 
