@@ -362,12 +362,7 @@ class Overcooked(wd.Environment):
     import warpdrive as wd
 
     recipes = {"start_all_orders": [{"ingredients": ["onion", "onion", "onion"]}], "cook_time": 10}
-    kitchen = '''
-    XXPXX
-    O1 2O
-    X   X
-    XDXSX
-    '''
+    kitchen = "XXPXX\\nO1 2O\\nX   X\\nXDXSX"
     env = wd.make("overcooked", layout=kitchen, old_dynamics=True, params_to_overwrite=recipes)
     ```
 
