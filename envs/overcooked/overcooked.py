@@ -323,7 +323,7 @@ def reset(
 
 
 class Overcooked(wd.Environment):
-    """Cook soups in a narrow kitchen and deliver them, for a reward that all chefs share.
+    r"""Cook soups in a narrow kitchen and deliver them, for a reward that all chefs share.
 
     ## Description
 
@@ -362,7 +362,7 @@ class Overcooked(wd.Environment):
     import warpdrive as wd
 
     recipes = {"start_all_orders": [{"ingredients": ["onion", "onion", "onion"]}], "cook_time": 10}
-    kitchen = "XXPXX\\nO1 2O\\nX   X\\nXDXSX"
+    kitchen = "XXPXX\nO1 2O\nX   X\nXDXSX"
     env = wd.make("overcooked", layout=kitchen, old_dynamics=True, params_to_overwrite=recipes)
     ```
 
