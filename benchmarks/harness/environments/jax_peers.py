@@ -80,7 +80,8 @@ def scanned(reset: Any, step: Any, replicas: int) -> tuple[Any, Any]:
 def main() -> None:
     """Measure as often as asked."""
     library, name, replicas, seconds, cores = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
-    answers, sys.stdout = sys.stdout, sys.stderr  # the libraries print
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # the libraries print
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])  # before JAX counts the cores
     try:
         import jax
