@@ -65,10 +65,10 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         **_mixed(2 * MILLION, 64, 10, 500_000),
     },
     "rware": {
-        **_both(20 * MILLION, 64, 8192, agent_ids=True, lr=1e-3, gamma=0.99, entropy_coef=0.01),
-        **_mixed(4 * MILLION, 64, 20, MILLION, gamma=0.99),
+        **_both(10 * MILLION, 64, 8192, agent_ids=True, lr=1e-3, gamma=0.99, entropy_coef=0.01),
+        **_mixed(2 * MILLION, 64, 20, 500_000, gamma=0.99),
     },
-    "overcooked": _both(5 * MILLION, 64, 6400, lr=1e-3, gamma=0.99, entropy_coef=0.01, normalize_returns=True),
+    "overcooked": _both(3 * MILLION, 64, 6400, lr=1e-3, gamma=0.99, entropy_coef=0.01, normalize_returns=True),
 }
 
 MEMORY = {"policy": {"model": {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION}}}
