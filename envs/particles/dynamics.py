@@ -90,6 +90,13 @@ class ParticleWorld(wd.Environment):
         self.inverse_mass, self.inverse_margin = 1 / self.mass, 1 / self.contact_margin
         self.action_space = action_space(self.continuous_actions)
 
+    def _set_sight(self, num_agent_neighbors: int | None, num_landmark_neighbors: int | None) -> None:
+        """Validate and store the numbers of nearest agents and landmarks that are observed; 0 for all of them."""
+        given = {"num_agent_neighbors": num_agent_neighbors, "num_landmark_neighbors": num_landmark_neighbors}
+        self.nearest_agents, self.nearest_landmarks = (
+            0 if number is None else parameters.whole(name, number, at_least=1) for name, number in given.items()
+        )
+
     def _at_rest(self, thing: str, number: int) -> dict[str, npt.NDArray[np.float32]]:
         """Return all agents at rest at the origin, and ``number`` static objects there."""
         agents, things = np.zeros(self.num_agents, np.float32), np.zeros(number, np.float32)
@@ -367,6 +374,54 @@ def write_others(observations, env, row, first, agent, loc_x, loc_y, num_agents)
         observations[env, row, first + 2 * i] = loc_x[env, other] - loc_x[env, agent]
         observations[env, row, first + 2 * i + 1] = loc_y[env, other] - loc_y[env, agent]
     return first + 2 * (num_agents - 1)
+
+
+@wd.device_function
+def write_seen(observations, env, row, first, x, y, itself, place_x, place_y, number, nearest):
+    """Write the relative positions of all places in order, or of the nearest ones.
+
+    Args:
+        observations: ``[num_envs, rows, length]`` float32, written.
+        env: Index of the replica.
+        row: Row of the agent.
+        first: Index of the first number.
+        x: Horizontal position of the agent.
+        y: Vertical position of the agent.
+        itself: Index of the agent among the places, which is left out; -1 if it is not among them.
+        place_x: ``[num_envs, number]`` float32.
+        place_y: ``[num_envs, number]`` float32.
+        number: Number of places.
+        nearest: Number of nearest places, in the order of their distance; 0 for all places in their own order. The
+            numbers of places that do not exist stay 0.
+
+    Returns:
+        The index after the numbers.
+    """
+    places = number if itself < 0 else number - 1
+    if nearest == 0 and itself < 0:
+        write_offsets(observations, env, row, first, x, y, place_x, place_y, number)
+    elif nearest == 0:
+        write_others(observations, env, row, first, itself, place_x, place_y, number)
+    else:
+        for i in range(number):
+            rank = rank_by_distance(env, i, x, y, itself, place_x, place_y, number)
+            if i != itself and rank < nearest:
+                write(observations, env, row, first + 2 * rank, place_x[env, i] - x, place_y[env, i] - y)
+        places = nearest
+    return first + 2 * places
+
+
+@wd.device_function
+def rank_by_distance(env, place, x, y, itself, place_x, place_y, number):
+    """Return the number of places that are nearer than ``place``, with the arguments of :func:`write_seen`."""
+    dx, dy = place_x[env, place] - x, place_y[env, place] - y
+    squared, rank = dx * dx + dy * dy, 0
+    for i in range(number):
+        dx, dy = place_x[env, i] - x, place_y[env, i] - y
+        other = dx * dx + dy * dy
+        comes_first = other < squared or (other == squared and i < place)
+        rank += 1 if comes_first and i != itself else 0
+    return rank
 
 
 @wd.device_function

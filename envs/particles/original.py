@@ -37,7 +37,12 @@ def spread_step(env: SimpleSpread) -> Step:
     from mpe2.simple_spread.simple_spread import raw_env
 
     other = raw_env(
-        N=env.num_agents, local_ratio=env.local_ratio, continuous_actions=env.continuous_actions, max_cycles=10**9
+        N=env.num_agents,
+        local_ratio=env.local_ratio,
+        continuous_actions=env.continuous_actions,
+        max_cycles=10**9,
+        num_agent_neighbors=env.nearest_agents or None,
+        num_landmark_neighbors=env.nearest_landmarks or None,
     )
     _resize(other.world.landmarks, env.num_landmarks)
     for agent in other.world.agents:
@@ -64,6 +69,8 @@ def tag_step(env: SimpleTag) -> Step:
         num_obstacles=env.num_obstacles,
         continuous_actions=env.continuous_actions,
         max_cycles=10**9,
+        num_agent_neighbors=env.nearest_agents or None,
+        num_landmark_neighbors=env.nearest_landmarks or None,
     )
     for i, agent in enumerate(other.world.agents):
         is_good = i >= a

@@ -66,8 +66,21 @@ def moved(env: Any, state: dict[str, Any], forces: Floats) -> tuple[Floats, Floa
     return position + velocity * env.time_step, velocity * (1 - env.damping) + forces / env.mass * env.time_step
 
 
-def others_seen(points: Floats) -> Floats:
-    """Return for each point the offsets to all others in order, ``[n, 2 * (n - 1)]``."""
-    n = len(points)
-    ways = points - points[:, None]
-    return ways[~np.eye(n, dtype=bool)].reshape(n, -1)
+def seen(offsets: Floats, nearest: int, values: Floats | None = None) -> Floats:
+    """Return the values of all places in order, or of the nearest ones, padded with zeros.
+
+    Args:
+        offsets: ``[n, 2]``, from the agent to the places.
+        nearest: Number of nearest places, in the order of their distance; 0 for all places in their own order.
+        values: ``[n, 2]``; if None, the offsets.
+
+    Returns:
+        ``[2 * (nearest or n)]`` float64.
+    """
+    values = offsets if values is None else values
+    if not nearest:
+        return values.ravel()
+    order = np.argsort(np.linalg.norm(offsets, axis=1), kind="stable")[:nearest]
+    rows = np.zeros((nearest, 2))
+    rows[: len(order)] = values[order]
+    return rows.ravel()

@@ -58,7 +58,7 @@ def observe(
     # state
     loc_x, loc_y, landmark_x, landmark_y, goal,
     # constants
-    num_agents, num_landmarks,
+    num_agents, num_landmarks, nearest_agents, nearest_landmarks,
     # out
     observations_adversary, observations_good_agent,
 ):  # fmt: skip
@@ -67,14 +67,14 @@ def observe(
     x, y = loc_x[env, agent], loc_y[env, agent]
     if agent == 0:
         seen = observations_adversary
-        i = dynamics.write_offsets(seen, env, 0, 0, x, y, landmark_x, landmark_y, num_landmarks)
-        dynamics.write_others(seen, env, 0, i, agent, loc_x, loc_y, num_agents)
+        i = dynamics.write_seen(seen, env, 0, 0, x, y, -1, landmark_x, landmark_y, num_landmarks, nearest_landmarks)
+        dynamics.write_seen(seen, env, 0, i, x, y, agent, loc_x, loc_y, num_agents, nearest_agents)
     else:
         to, row = observations_good_agent, agent - 1
         there = goal[env, 0]
         i = dynamics.write(to, env, row, 0, landmark_x[env, there] - x, landmark_y[env, there] - y)
-        i = dynamics.write_offsets(to, env, row, i, x, y, landmark_x, landmark_y, num_landmarks)
-        dynamics.write_others(to, env, row, i, agent, loc_x, loc_y, num_agents)
+        i = dynamics.write_seen(to, env, row, i, x, y, -1, landmark_x, landmark_y, num_landmarks, nearest_landmarks)
+        dynamics.write_seen(to, env, row, i, x, y, agent, loc_x, loc_y, num_agents, nearest_agents)
 
 
 class SimpleAdversary(dynamics.Scenario):
@@ -85,7 +85,7 @@ class SimpleAdversary(dynamics.Scenario):
     One of the landmarks is the goal. Good agents (policy tag `good_agent`) know it, and are rewarded for being near it
     and for keeping the adversary (`adversary`) away, so that they must cover the other landmarks, too. The environment
     is `simple_adversary_v3` of `mpe2`, the multi-agent particle environments of Lowe et al. (2017), in float32, with
-    the same constants and full observability. Agent 0 is the adversary.
+    the same constants. Agent 0 is the adversary.
 
     The dynamics are those of [`simple_spread`](simple_spread.md), without contact forces.
 
@@ -112,6 +112,10 @@ class SimpleAdversary(dynamics.Scenario):
     | next 2 N | position x, y of each landmark, relative to the agent | -inf | inf |
     | last 2 N | position x, y of each other agent in id order, relative to the agent | -inf | inf |
 
+    With `num_agent_neighbors` and `num_landmark_neighbors`, the numbers of other agents and of landmarks are these, and
+    the nearest ones are observed, in the order of their distance. Numbers of agents or landmarks that do not exist
+    are 0. Good agents always observe the goal.
+
     ## Rewards
 
     - Adversary: -(its distance from the goal).
@@ -133,6 +137,8 @@ class SimpleAdversary(dynamics.Scenario):
         num_good_agents: Number of good agents and of landmarks, 1 or more; `N` in `mpe2`.
         continuous_actions: If True, an action is the magnitude of the force in each direction, otherwise one direction.
         episode_length: Number of steps after which an episode is truncated, 1 or more.
+        num_agent_neighbors: Number of nearest other agents that an agent observes, 1 or more; None for all.
+        num_landmark_neighbors: Number of nearest landmarks that an agent observes, 1 or more; None for all.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range.
@@ -151,18 +157,31 @@ class SimpleAdversary(dynamics.Scenario):
     step, observe, reset, draw = discrete_step, observe, dynamics.reset_places_and_goals, dynamics.draw
     num_goals = 1
 
-    def __init__(self, num_good_agents: int = 2, continuous_actions: bool = False, episode_length: int = 25) -> None:
+    def __init__(
+        self,
+        num_good_agents: int = 2,
+        continuous_actions: bool = False,
+        episode_length: int = 25,
+        num_agent_neighbors: int | None = None,
+        num_landmark_neighbors: int | None = None,
+    ) -> None:
         self.num_good_agents = parameters.whole("num_good_agents", num_good_agents, at_least=1)
         self._set_physics(continuous_actions=continuous_actions, episode_length=episode_length)
         n = self.num_landmarks = self.num_good_agents
         self._set_appearance([wd.draw.RED, *[wd.draw.BLUE] * n], size=0.15, landmark_size=0.08)
         self.step = continuous_step if self.continuous_actions else discrete_step
         self.policy_tags = {"adversary": [0], "good_agent": range(1, self.num_agents)}
-        self.observation_space = {"adversary": dynamics.unbounded(4 * n), "good_agent": dynamics.unbounded(2 + 4 * n)}
+        self._set_sight(num_agent_neighbors, num_landmark_neighbors)
+        length = 2 * (self.nearest_landmarks or n) + 2 * (self.nearest_agents or n)
+        self.observation_space = {"adversary": dynamics.unbounded(length), "good_agent": dynamics.unbounded(2 + length)}
 
     def original_parameters(self) -> Mapping[str, Any]:
         """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
-        return {"N": self.num_good_agents}
+        return {
+            "N": self.num_good_agents,
+            "num_agent_neighbors": self.nearest_agents or None,
+            "num_landmark_neighbors": self.nearest_landmarks or None,
+        }
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         """Return everything at rest at the origin, float32; ``reset`` draws positions and the goal on the device.

@@ -47,14 +47,13 @@ def step(env: SimpleSpread, state: dict[str, Any], actions: npt.NDArray[Any]) ->
 
 
 def observe(env: SimpleSpread, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-    """Return the observations ``[num_agents, 4 + 2 landmarks + 4 others]`` of ``state``."""
+    """Return the observations ``[num_agents, length]`` of ``state``."""
     position = physics.places(state, ("loc_x", "loc_y"))
     landmarks = physics.places(state, ("landmark_x", "landmark_y"))
-    parts = [
-        physics.places(state, ("velocity_x", "velocity_y")),
-        position,
-        (landmarks - position[:, None]).reshape(env.num_agents, -1),
-        physics.others_seen(position),
-        np.zeros((env.num_agents, 2 * (env.num_agents - 1))),
-    ]
-    return np.concatenate(parts, axis=1).astype(np.float32)
+    velocity = physics.places(state, ("velocity_x", "velocity_y"))
+    rows = []
+    for agent, (x, v) in enumerate(zip(position, velocity, strict=True)):
+        others = physics.seen(np.delete(position, agent, axis=0) - x, env.nearest_agents)
+        of_landmarks = physics.seen(landmarks - x, env.nearest_landmarks)
+        rows.append(np.concatenate([v, x, of_landmarks, others, np.zeros_like(others)]))
+    return np.stack(rows).astype(np.float32)

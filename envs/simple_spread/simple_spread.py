@@ -79,17 +79,19 @@ def observe(
     # state
     loc_x, loc_y, velocity_x, velocity_y, landmark_x, landmark_y,
     # constants
-    num_agents, num_landmarks,
+    num_agents, num_landmarks, nearest_agents, nearest_landmarks,
     # out
     observations,
 ):  # fmt: skip
-    """Write the observations of an agent; the last ``2 * (num_agents - 1)`` numbers, the communication, stay 0."""
+    """Write the observations of an agent; the last numbers, the communication, stay 0."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y = loc_x[env, agent], loc_y[env, agent]
     i = dynamics.write(observations, env, agent, 0, velocity_x[env, agent], velocity_y[env, agent])
     i = dynamics.write(observations, env, agent, i, x, y)
-    i = dynamics.write_offsets(observations, env, agent, i, x, y, landmark_x, landmark_y, num_landmarks)
-    dynamics.write_others(observations, env, agent, i, agent, loc_x, loc_y, num_agents)
+    i = dynamics.write_seen(
+        observations, env, agent, i, x, y, -1, landmark_x, landmark_y, num_landmarks, nearest_landmarks
+    )
+    dynamics.write_seen(observations, env, agent, i, x, y, agent, loc_x, loc_y, num_agents, nearest_agents)
 
 
 @wd.kernel
@@ -163,6 +165,10 @@ class SimpleSpread(dynamics.ParticleWorld):
     | next 2 (N - 1) | position x, y of each other agent in id order, relative to the agent | -inf | inf |
     | last 2 (N - 1) | communication of the other agents: 0, since agents are silent | -inf | inf |
 
+    With `num_agent_neighbors` and `num_landmark_neighbors`, the numbers of other agents and of landmarks are these, and
+    the nearest ones are observed, in the order of their distance. Numbers of agents or landmarks that do not exist
+    are 0.
+
     ## Rewards
 
     The sum of two terms:
@@ -198,6 +204,8 @@ class SimpleSpread(dynamics.ParticleWorld):
         time_step: Integration step, greater than 0.
         start_range: Bound of the uniform distribution of start coordinates, greater than 0.
         episode_length: Number of steps after which an episode is truncated, 1 or more.
+        num_agent_neighbors: Number of nearest other agents that an agent observes, 1 or more; None for all.
+        num_landmark_neighbors: Number of nearest landmarks that an agent observes, 1 or more; None for all.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range.
@@ -238,6 +246,8 @@ class SimpleSpread(dynamics.ParticleWorld):
         time_step: float = 0.1,
         start_range: float = 1.0,
         episode_length: int = 25,
+        num_agent_neighbors: int | None = None,
+        num_landmark_neighbors: int | None = None,
     ) -> None:
         real = parameters.real
         self.num_agents = parameters.whole("num_agents", num_agents, at_least=1)
@@ -264,7 +274,9 @@ class SimpleSpread(dynamics.ParticleWorld):
         self.view = (-1.35 * self.start_range, 1.35 * self.start_range) * 2
         self.step = continuous_step if self.continuous_actions else discrete_step
         self.policy_tags = {"agent": range(self.num_agents)}
-        length = 4 + 2 * self.num_landmarks + 4 * (self.num_agents - 1)
+        self._set_sight(num_agent_neighbors, num_landmark_neighbors)
+        length = 4 + 2 * (self.nearest_landmarks or self.num_landmarks)
+        length += 4 * (self.nearest_agents or self.num_agents - 1)
         self.observation_space = spaces.Box(-np.inf, np.inf, (length,), np.float32)
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
@@ -279,7 +291,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         return reference.step(self, state, actions)
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[num_agents, 4 + 2 landmarks + 4 others]``, computed in NumPy."""
+        """Return the observations of ``state``, ``[num_agents, length]``, computed in NumPy."""
         return reference.observe(self, state)
 
     def scenery(self, state: dict[str, Any]) -> Scene:

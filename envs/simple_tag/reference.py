@@ -58,10 +58,14 @@ def observe(env: SimpleTag, state: dict[str, Any]) -> dict[str, npt.NDArray[np.f
     obstacles = physics.places(state, ("obstacle_x", "obstacle_y"))
     a, n = env.num_adversaries, env.num_agents
     rows = []
-    for agent, seen in enumerate(physics.others_seen(position)):
-        of_good_agents = velocity[[other for other in range(a, n) if other != agent]]
-        parts = [velocity[agent], position[agent], (obstacles - position[agent]).ravel(), seen, of_good_agents.ravel()]
-        rows.append(np.concatenate(parts).astype(np.float32))
+    is_good = np.arange(n) >= a
+    for agent, (x, v) in enumerate(zip(position, velocity, strict=True)):
+        others, nearest = np.delete(position, agent, axis=0) - x, env.nearest_agents
+        good, its_velocity = np.delete(is_good, agent), np.delete(velocity, agent, axis=0)
+        of_good_agents = np.where(good[:, None], its_velocity, 0) if nearest else its_velocity[good]
+        of_obstacles = physics.seen(obstacles - x, env.nearest_landmarks)
+        of_others = physics.seen(others, nearest), physics.seen(others, nearest, of_good_agents)
+        rows.append(np.concatenate([v, x, of_obstacles, *of_others]).astype(np.float32))
     return {"observations_adversary": np.stack(rows[:a]), "observations_good_agent": np.stack(rows[a:])}
 
 

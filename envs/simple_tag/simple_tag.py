@@ -105,17 +105,27 @@ def observe_as(
     # state
     loc_x, loc_y, velocity_x, velocity_y, obstacle_x, obstacle_y,
     # constants
-    num_agents, num_adversaries, num_obstacles,
+    num_agents, num_adversaries, num_obstacles, nearest_agents, nearest_landmarks,
 ):  # fmt: skip
     """Write the observations of an agent into a row of its team's array."""
     x, y = loc_x[env, agent], loc_y[env, agent]
     i = dynamics.write(observations, env, row, 0, velocity_x[env, agent], velocity_y[env, agent])
     i = dynamics.write(observations, env, row, i, x, y)
-    i = dynamics.write_offsets(observations, env, row, i, x, y, obstacle_x, obstacle_y, num_obstacles)
-    i = dynamics.write_others(observations, env, row, i, agent, loc_x, loc_y, num_agents)
-    for other in range(num_adversaries, num_agents):
-        if other != agent:
-            i = dynamics.write(observations, env, row, i, velocity_x[env, other], velocity_y[env, other])
+    i = dynamics.write_seen(
+        observations, env, row, i, x, y, -1, obstacle_x, obstacle_y, num_obstacles, nearest_landmarks
+    )
+    i = dynamics.write_seen(observations, env, row, i, x, y, agent, loc_x, loc_y, num_agents, nearest_agents)
+    if nearest_agents == 0:
+        for other in range(num_adversaries, num_agents):
+            if other != agent:
+                i = dynamics.write(observations, env, row, i, velocity_x[env, other], velocity_y[env, other])
+    else:
+        for other in range(num_agents):
+            rank = dynamics.rank_by_distance(env, other, x, y, agent, loc_x, loc_y, num_agents)
+            if other != agent and rank < nearest_agents:
+                its_x = velocity_x[env, other] if other >= num_adversaries else ZERO
+                its_y = velocity_y[env, other] if other >= num_adversaries else ZERO
+                dynamics.write(observations, env, row, i + 2 * rank, its_x, its_y)
 
 
 @wd.kernel
@@ -123,7 +133,7 @@ def observe(
     # state
     loc_x, loc_y, velocity_x, velocity_y, obstacle_x, obstacle_y,
     # constants
-    num_agents, num_adversaries, num_obstacles,
+    num_agents, num_adversaries, num_obstacles, nearest_agents, nearest_landmarks,
     # out
     observations_adversary, observations_good_agent,
 ):  # fmt: skip
@@ -132,12 +142,12 @@ def observe(
     if agent < num_adversaries:
         observe_as(
             observations_adversary, env, agent, agent, loc_x, loc_y, velocity_x, velocity_y, obstacle_x, obstacle_y,
-            num_agents, num_adversaries, num_obstacles,
+            num_agents, num_adversaries, num_obstacles, nearest_agents, nearest_landmarks,
         )  # fmt: skip
     else:
         observe_as(
             observations_good_agent, env, agent - num_adversaries, agent, loc_x, loc_y, velocity_x, velocity_y,
-            obstacle_x, obstacle_y, num_agents, num_adversaries, num_obstacles,
+            obstacle_x, obstacle_y, num_agents, num_adversaries, num_obstacles, nearest_agents, nearest_landmarks,
         )  # fmt: skip
 
 
@@ -209,6 +219,10 @@ class SimpleTag(dynamics.ParticleWorld):
     | next 2 (N - 1) | position x, y of each other agent in id order, relative to the agent | -inf | inf |
     | the rest | velocity x, y of each good agent other than oneself | -inf | inf |
 
+    With `num_agent_neighbors` = K and `num_landmark_neighbors`, the K nearest other agents and the nearest obstacles
+    are observed, in the order of their distance, then the K velocities of the same agents, which are 0 for adversaries.
+    Numbers of agents or obstacles that do not exist are 0.
+
     ## Rewards
 
     | Event | Adversary | Good agent |
@@ -255,6 +269,8 @@ class SimpleTag(dynamics.ParticleWorld):
         start_range: Bound of the uniform distribution of the agents' start coordinates, greater than 0.
         obstacle_range: Bound of the uniform distribution of the obstacles' coordinates, greater than 0.
         episode_length: Number of steps after which an episode is truncated, 1 or more.
+        num_agent_neighbors: Number of nearest other agents that an agent observes, 1 or more; None for all.
+        num_landmark_neighbors: Number of nearest obstacles that an agent observes, 1 or more; None for all.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range.
@@ -303,6 +319,8 @@ class SimpleTag(dynamics.ParticleWorld):
         start_range: float = 1.0,
         obstacle_range: float = 0.9,
         episode_length: int = 25,
+        num_agent_neighbors: int | None = None,
+        num_landmark_neighbors: int | None = None,
     ) -> None:
         whole, real = parameters.whole, parameters.real
         self.num_adversaries = whole("num_adversaries", num_adversaries, at_least=1)
@@ -342,8 +360,11 @@ class SimpleTag(dynamics.ParticleWorld):
             "adversary": range(self.num_adversaries),
             "good_agent": range(self.num_adversaries, self.num_agents),
         }
-        length = 4 + 2 * self.num_obstacles + 2 * (self.num_agents - 1) + 2 * self.num_good_agents
-        lengths = {"adversary": length, "good_agent": length - 2}
+        self._set_sight(num_agent_neighbors, num_landmark_neighbors)
+        others, seen = self.num_agents - 1, self.nearest_agents
+        length = 4 + 2 * (self.nearest_landmarks or self.num_obstacles) + 2 * (seen or others)
+        good_agents = {"adversary": self.num_good_agents, "good_agent": self.num_good_agents - 1}
+        lengths = {tag: length + 2 * (seen or number) for tag, number in good_agents.items()}
         self.observation_space = {tag: spaces.Box(-np.inf, np.inf, (n,), np.float32) for tag, n in lengths.items()}
 
     def _of_both(self, of_adversary: float, of_good_agent: float) -> npt.NDArray[np.float32]:

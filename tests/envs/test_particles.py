@@ -48,8 +48,10 @@ OTHERS = {
         "time_step": 0.08,
         "start_range": 0.8,
         "episode_length": 40,
+        "num_agent_neighbors": 2,
+        "num_landmark_neighbors": 3,
     },
-    "simple_adversary": {"num_good_agents": 4},
+    "simple_adversary": {"num_good_agents": 4, "num_agent_neighbors": 5, "num_landmark_neighbors": 2},
     "simple_reference": {"local_ratio": 0.2},
     "simple_speaker_listener": {"padded": True},
     "simple_world_comm": {
@@ -78,6 +80,8 @@ OTHERS = {
         "start_range": 1.1,
         "obstacle_range": 0.8,
         "episode_length": 40,
+        "num_agent_neighbors": 3,
+        "num_landmark_neighbors": 2,
     },
 }
 
@@ -383,9 +387,11 @@ def test_who_sees_whom_among_forests():
     assert seen["leader"][0, 0, -8:-4].tolist() == [-1] * 4
 
 
+OF_NEIGHBORS = {"num_agent_neighbors": 0, "num_landmark_neighbors": 0}
+"""Wrong values of parameters that may be None."""
 WRONG = {
     **{name: {"continuous_actions": 1, "episode_length": 0} for name in SCENARIOS},
-    "simple_adversary": {"num_good_agents": 0, "continuous_actions": 1, "episode_length": 0},
+    "simple_adversary": {"num_good_agents": 0, "continuous_actions": 1, "episode_length": 0, **OF_NEIGHBORS},
     "simple_reference": {"local_ratio": -0.1, "continuous_actions": 1, "episode_length": 0},
     "simple_speaker_listener": {"padded": 1, "continuous_actions": 1, "episode_length": 0},
     "simple_world_comm": {
@@ -412,6 +418,7 @@ WRONG = {
         "time_step": 0,
         "start_range": 0,
         "episode_length": 0,
+        **OF_NEIGHBORS,
     },
     "simple_tag": {
         "num_adversaries": 0,
@@ -436,6 +443,7 @@ WRONG = {
         "start_range": 0,
         "obstacle_range": 0,
         "episode_length": 0,
+        **OF_NEIGHBORS,
     },
 }
 
@@ -445,7 +453,7 @@ def test_every_parameter_is_checked_and_documented(name):
     environment = type(wd.make(name))
     assert set(inspect.signature(environment).parameters) == set(WRONG[name])
     for parameter, wrong in WRONG[name].items():
-        for value in (wrong, "much", None):
+        for value in (wrong, "much", *([] if parameter in OF_NEIGHBORS else [None])):
             with pytest.raises(DefinitionError, match=f"^{parameter} is .*, but it must be "):
                 environment(**{parameter: value})
         assert re.search(rf"^ +{parameter}: ", environment.__doc__, re.MULTILINE)
