@@ -20,6 +20,7 @@ from harness.measure import seconds_per_call
 from warpdrive.kernels.fusion import Call, Fusion
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.source import FunctionSource, read_function
+from warpdrive.spaces import action_arrays, nested
 
 _ROLLOUT = "rollout__"
 """Prefix of parameters of which a step writes one slot."""
@@ -43,9 +44,10 @@ class Traffic:
 
 def step_traffic(environment: wd.Environment) -> Traffic:
     """Return the traffic of ``env.step``: the copy of the actions to the fused step's input, and the step."""
-    moved = _traffic(environment, lambda env: env.step(env.ctx["actions"]))
-    actions = moved.read["actions"]
-    return Traffic({**moved.read, "the caller's actions": actions}, {**moved.written, "actions": actions})
+    arrays = action_arrays(environment)
+    moved = _traffic(environment, lambda env: env.step(nested(arrays, lambda array: env.ctx[array.name])))
+    actions = {array.name: moved.read[array.name] for array in arrays}
+    return Traffic({**moved.read, "the caller's actions": sum(actions.values())}, {**moved.written, **actions})
 
 
 def recorded_step_traffic(environment: wd.Environment) -> Traffic:
