@@ -259,13 +259,12 @@ def following_values(network: QNetwork, batch: TeamSequences, values: Tensor, st
     """
     final = batch.final_observations
     slots, teams = len(next(iter(final.values())) if isinstance(final, dict) else final), batch.begins.shape[1:]
-    slot = batch.final_slot.long()
-    slot = torch.where(slot < 0, slots, slot)  # an extra slot for steps without truncation
-    ends = states.new_zeros(slots + 1, *states.shape[1:])
-    ends.scatter_(0, slot.view(*slot.shape, 1, 1).expand_as(states[:-1]), states[:-1])
+    order, team = (torch.arange(count, device=states.device) for count in batch.final_slot.shape)
+    is_end = batch.final_slot == torch.arange(slots, device=states.device).view(-1, 1, 1)
+    ends = states[(is_end * order.unsqueeze(-1)).amax(1), team]  # after each truncated step, [slots, B, A, n]
     seen = mapped(lambda rows: rows.flatten(0, 2).unsqueeze(0), final)
     going_on = batch.begins.new_zeros(1, slots * teams.numel())
-    found, _ = network.forward_sequence(seen, ends[:-1].flatten(0, 2), going_on)
+    found, _ = network.forward_sequence(seen, ends.flatten(0, 2), going_on)
     return or_final(values[1:], found.view(slots, *teams, -1), batch.final_slot)
 
 

@@ -273,13 +273,16 @@ class Cell(nn.Module):
         if self.native is None or not runs_natively(inputs):
             return self.advance(inputs, state)
         going_on = torch.zeros(1, len(inputs), dtype=torch.bool)
-        return self.native(inputs.unsqueeze(0), state, going_on, list(self.parameters()))[0]
+        return self.native(inputs.unsqueeze(0), state, going_on, self._tensors())[0]
 
     def sequence(self, inputs: Tensor, state: Tensor, begins: Tensor) -> Tensor:
         """Return :meth:`advance_sequence`, as native code if there is some."""
         if self.native is None or not runs_natively(inputs):
             return self.advance_sequence(inputs, state, begins)
-        return self.native(inputs, state, begins, list(self.parameters()))
+        return self.native(inputs, state, begins, self._tensors())
+
+    def _tensors(self) -> list[Tensor]:
+        return [own for own in self._parameters.values() if own is not None]  # faster than parameters()
 
 
 class _GRU(Cell, nn.GRUCell):  # type: ignore[misc]
