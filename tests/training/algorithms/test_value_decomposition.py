@@ -13,8 +13,9 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError
+from warpdrive.training.algorithms.qmix import QMIXConfig
 from warpdrive.training.algorithms.task import adam
-from warpdrive.training.algorithms.value_decomposition import ValueDecomposition
+from warpdrive.training.algorithms.value_decomposition import ValueDecomposition, unrolled
 from warpdrive.training.algorithms.vdn import VDNConfig
 from warpdrive.training.config.load import load_config
 from warpdrive.training.experience.team_sequences import TeamSequences
@@ -137,6 +138,95 @@ def test_the_huber_loss_and_standardised_rewards() -> None:
     sizes = [abs(value - target) for value, target in zip(chosen, found, strict=True)]
     expected = np.mean([0.5 * size**2 if size <= 2 else 2 * (size - 1) for size in sizes])
     assert algorithm.loss(sequence())[0].item() == pytest.approx(expected)
+
+
+def layers(module: Any, inputs: Any) -> Any:
+    """Linear layers with ReLU between them, in NumPy."""
+    for layer in module:
+        if isinstance(layer, torch.nn.Linear):
+            inputs = inputs @ layer.weight.detach().numpy().T + layer.bias.detach().numpy()
+        else:
+            inputs = np.maximum(inputs, 0.0)
+    return inputs
+
+
+def values_of_an_episode(network: Any, seen: Any) -> Any:
+    """Values ``[T, choices]`` of one agent that sees ``[T, size]``, by the GRU of ``torch.nn.GRUCell``, in NumPy."""
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+    weight, recurrent, bias, recurrent_bias = (p.detach().numpy() for p in network.cells[0].parameters())
+    state, found = np.zeros(network.units), []
+    for features in layers(network.encoders[0], seen):
+        of_input, of_state = np.split(weight @ features + bias, 3), np.split(recurrent @ state + recurrent_bias, 3)
+        reset, update = (sigmoid(of_input[gate] + of_state[gate]) for gate in (0, 1))
+        state = (1 - update) * np.tanh(of_input[2] + reset * of_state[2]) + update * state
+        found.append(layers(network.value, state))
+    return np.array(found)
+
+
+def mixed_in_numpy(mixer: Any, values: Any, state: Any) -> Any:
+    first = np.abs(layers(mixer.first_weights, state)).reshape(len(values), -1)
+    hidden = values @ first + layers(mixer.first_bias, state)
+    hidden = np.where(hidden > 0, hidden, np.exp(np.minimum(hidden, 0)) - 1)
+    return hidden @ np.abs(layers(mixer.last_weights, state)) + layers(mixer.last_bias, state)[0]
+
+
+def test_whole_episodes_are_learnt_as_in_qmix() -> None:
+    """Targets and loss, episode by episode in NumPy, with the order of operations of PyMARL's ``QLearner``.
+
+    The first replica terminates after 2 of 5 steps and is truncated after 3 more; the second is in its first episode.
+    """
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    settings: dict[str, Any] = {"algorithm": "qmix", "gamma": 0.9, "normalize_rewards": True}
+    settings["model"] = {"type": "gru", "activation": "relu", "hidden": [5], "units": 6}
+    config, space = QMIXConfig.model_validate(settings), spaces.Box(-1, 1, (3,), np.float32)
+    model, mixer = config.build_model(space, spaces.Discrete(4)), MonotonicMixer(2, 4, 3, [7])
+    algorithm = ValueDecomposition(config, model, mixer, adam(torch.nn.ModuleList([model, mixer])))
+    for module in (algorithm.model, algorithm.mixer, algorithm.target_model, algorithm.target_mixer):
+        for parameter in module.parameters():
+            torch.nn.init.normal_(parameter, std=0.5)
+    algorithm.rewards.observe(torch.tensor([0.0, 4.0]), torch.ones(2))  # mean 2, standard deviation 2
+    seen, final, rewards = rng.normal(size=(6, 2, 2, 3)), rng.normal(size=(1, 2, 2, 3)), rng.normal(size=(5, 2))
+    actions, allowed = rng.integers(4, size=(5, 2, 2)), rng.random((5, 2, 2, 4)) < 0.7
+    allowed[..., 1] = True
+    states, following = rng.normal(size=(2, 5, 2, 4))
+    begins, terminal, ended, slot = (np.zeros(shape, int) for shape in ((6, 2, 2), (5, 2), (5, 2), (5, 2)))
+    begins[0], begins[2, 0], begins[5, 0], terminal[1, 0], ended[[1, 4], 0] = 1, 1, 1, 1, 1
+    slot -= 1
+    slot[4, 0] = 0
+    floats = lambda array: torch.from_numpy(array).float()  # noqa: E731
+    batch = TeamSequences(
+        observations=floats(seen),
+        final_observations=floats(final),
+        final_slot=torch.from_numpy(slot).int(),
+        start=torch.zeros(2, 2, 6),
+        begins=torch.from_numpy(begins).bool(),
+        actions=torch.from_numpy(actions).int(),
+        rewards=floats(rewards),
+        terminal=torch.from_numpy(terminal).bool(),
+        ended=torch.from_numpy(ended).bool(),
+        weight=torch.ones(10),
+        next_action_mask=torch.from_numpy(allowed),
+        states=floats(states),
+        next_states=floats(following),
+    )
+
+    targets, errors = np.zeros((5, 2)), []
+    for replica, start, stop, last in ((0, 0, 2, seen[2, 0]), (0, 2, 5, final[0, 0]), (1, 0, 5, seen[5, 1])):
+        episode = np.concatenate([seen[start:stop, replica], last[None]])
+        live, target = (
+            np.stack([values_of_an_episode(network, episode[:, agent]) for agent in (0, 1)], 1)
+            for network in (algorithm.model, algorithm.target_model)
+        )
+        for t in range(start, stop):
+            best = np.where(allowed[t, replica], live[t + 1 - start], -np.inf).argmax(-1)
+            chosen = live[t - start][[0, 1], actions[t, replica]]
+            later = mixed_in_numpy(algorithm.target_mixer, target[t + 1 - start][[0, 1], best], following[t, replica])
+            targets[t, replica] = (rewards[t, replica] - 2) / 2 + 0.9 * (1 - terminal[t, replica]) * later
+            errors.append(mixed_in_numpy(algorithm.mixer, chosen, states[t, replica]) - targets[t, replica])
+    values, after = (part.detach() for part in unrolled(algorithm.model, batch))
+    np.testing.assert_allclose(algorithm.targets(batch, values, after).numpy(), targets, rtol=1e-4, atol=1e-5)
+    assert algorithm.loss(batch)[0].item() == pytest.approx(0.5 * np.mean(np.square(errors)), rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm", "mingru"])
