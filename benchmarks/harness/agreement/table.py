@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 _PAGE = Path(__file__).parents[3] / "docs" / "environments" / "index.md"
 
 
-def options_of(description: str | None) -> argparse.Namespace:
-    """Parse the command line options ``steps`` and ``no_write``."""
+def options_of(description: str | None, names: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line options ``environments`` (of ``names``), ``steps`` and ``no_write``."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("environments", nargs="*", help="environments to compare (default: all)", metavar="NAME")
     parser.add_argument("--steps", type=int, default=100_000, help="steps compared in each row (default: 100000)")
     parser.add_argument("--no-write", action="store_true", help="print the table without writing it")
-    return parser.parse_args()
+    options = parser.parse_args()
+    for name in options.environments:
+        if name not in names:
+            parser.error(f"there is no environment {name!r} in this comparison, expected one of {', '.join(names)}")
+    return options
 
 
 def row(cells: Iterable[str]) -> str:
     """Return a row of a Markdown table."""
     return f"| {' | '.join(cells)} |"
+
+
+def read_rows(name: str) -> dict[str, list[str]]:
+    """Return the rows of the table ``name`` on the page, by environment."""
+    table = _PAGE.read_text().split(f"<!-- {name} -->")[1].split(f"<!-- end of {name} -->")[0]
+    found: dict[str, list[str]] = {}
+    for text in table.splitlines():
+        environment = re.match(r"\| `(\w+)`", text)
+        if environment:
+            found.setdefault(environment[1], []).append(text)
+    return found
 
 
 def write_table(name: str, lines: Iterable[str]) -> None:
