@@ -89,6 +89,8 @@ TARGETS = [
     Target("simple_world_comm", 12, tag="adversary", random=("good_agent",)),
     Target("matrix_game", 150, tag="agent"),
     Target("lbf", 0.45, tag="agent"),
+    Target("lbf_vdn", 0.45, tag="agent"),
+    Target("lbf_qmix", 0.45, tag="agent"),
     Target("overcooked", 290, tag="agent"),
     Target("rware", 12, tag="agent"),
     Target("flock", 260, tag="boid"),

@@ -62,7 +62,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
     },
     "lbf": {
         **_both(5 * MILLION, 64, 2048, lr=1e-3, gamma=0.95, entropy_coef=0.01),
-        **_mixed(2 * MILLION, 64, 10, 500_000),
+        **_mixed(2 * MILLION, 64, 10, 500_000, gradient_steps=4, model={"hidden": [128, 128], **ACTIVATION}),
     },
     "rware": {
         **_both(10 * MILLION, 64, 8192, agent_ids=True, lr=1e-3, gamma=0.99, entropy_coef=0.01),
@@ -80,6 +80,10 @@ CHANGES: dict[tuple[str, str], Setting] = {
         "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
         "lbf-10x10-3p-3f-2s": MEMORY,
     }.items()
+} | {
+    (task, algorithm): MEMORY
+    for algorithm in ("qmix", "vdn")
+    for task in ("lbf-8x8-2p-2f-2s-coop", "lbf-10x10-3p-3f-2s")
 }
 """What differs for a task and an algorithm; ``trainer`` and ``policy`` are merged."""
 
