@@ -291,7 +291,7 @@ KEYS = {
     "CustomModelConfig": "Custom models",
     "PerceptronConfig": "`model`",
     "ConvolutionsConfig": "`type: convolutional`",
-    "UnitsConfig": "`type: gru`, `lstm`, `mingru`",
+    "UnitsConfig": "`type: gru`",
 }
 """Section of configuration.md with the keys of a class that is not named after an algorithm."""
 
