@@ -311,8 +311,8 @@ def two_step_return(algorithm: str, seed: int) -> float:
 def test_the_two_step_game_of_the_paper(algorithm: str, expected: float) -> None:
     """Values that are sums cannot tell that game B is worth 8, as table 2 of arXiv:1803.11485 has it.
 
-    VDN reached 7 with the seeds 0 to 5 and QMIX 8 with the seeds 0 to 3. Seed 0 alone is tested, with the same numbers
-    every time on one machine.
+    Of the seeds 0 to 59, VDN reached 7 with all, and QMIX 8 with all but seed 34: a machine that rounds differently
+    fails with a probability of about 1 in 60. On one machine seed 0, which is tested, has the same numbers every time.
     """
     assert two_step_return(algorithm, seed=0) == expected
 
