@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 
 _ROWS_AT_ONCE = 65536  # bounds the memory of float64 intermediates
+_ROWS_AT_ONCE_ON_CPU = 4096  # keeps them in the cache, and below the size from which the allocator asks the system
 _MIN_VARIANCE = 1e-8
 MAX_DEVIATIONS = 10.0
 """Standard deviations from the mean at which standardised inputs are clipped."""
@@ -65,7 +66,8 @@ class RunningMoments(nn.Module):
     @torch.no_grad()
     def observe(self, values: Tensor, weight: Tensor) -> None:
         """Update the moments with the rows of ``values [rows, *shape]`` whose ``weight [rows]`` is 1."""
-        parts = zip(values.split(_ROWS_AT_ONCE), weight.split(_ROWS_AT_ONCE), strict=True)
+        rows = _ROWS_AT_ONCE_ON_CPU if values.device.type == "cpu" else _ROWS_AT_ONCE
+        parts = zip(values.split(rows), weight.split(rows), strict=True)
         seen = [_moments(part.double(), counts.double()) for part, counts in parts]
         columns = {str(number): torch.stack(column) for number, column in enumerate(zip(*seen, strict=True))}
         for added, mean, squares in zip(*self.process_group.all_gather(columns).values(), strict=True):
