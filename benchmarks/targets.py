@@ -78,7 +78,7 @@ TARGETS = [
     Target("tag_gridworld_a2c", 7, tag="tagger", random=("runner",)),
     Target("tag_continuous_small", 20, tag="tagger", random=("runner",)),
     Target("simple_spread", -15, tag="agent"),
-    Target("simple_spread_mappo", -15, tag="agent"),
+    Target("simple_spread_mappo", -9.67, tag="agent", episodes=400),
     Target("simple", -10, tag="agent"),
     Target("simple_adversary", 12, tag="good_agent", random=("adversary",)),
     Target("simple_crypto", 8, tag="bob", random=("eve",)),
