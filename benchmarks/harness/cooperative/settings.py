@@ -19,6 +19,8 @@ TEAM = {"agent_ids": True, "team_reward": "sum"}
 CENTRAL = {"centralized_critic": True}
 ACTIVATION = {"activation": "relu", "normalize_observations": True}
 NETWORK = {"hidden": [64, 64], **ACTIVATION}
+SPARSE = {"epochs": 1, "minibatches": 8, "normalize_advantage": False, "normalize_returns": True}
+"""For rare rewards: standardised advantages of rollouts that have none would be noise of full size."""
 PPO = {"algorithm": "ppo", "epochs": 4, "minibatches": 4, "gae_lambda": 0.95, "model": NETWORK}
 MIXED = {
     "agent_ids": True,
@@ -65,17 +67,29 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         **_mixed(2 * MILLION, 64, 10, 500_000, gradient_steps=4, model={"hidden": [128, 128], **ACTIVATION}),
     },
     "rware": {
-        **_both(10 * MILLION, 64, 8192, agent_ids=True, lr=1e-3, gamma=0.99, entropy_coef=0.01),
+        **_both(10 * MILLION, 256, 32_768, **SPARSE, lr=1e-3, gamma=0.99, entropy_coef=5e-4),
         **_mixed(2 * MILLION, 64, 20, 500_000, gamma=0.99),
     },
     "overcooked": _both(3 * MILLION, 64, 6400, lr=1e-3, gamma=0.99, entropy_coef=0.01, normalize_returns=True),
 }
 
+SPREAD = {
+    "team_reward": "own",
+    "agent_ids": False,
+    "model": {"hidden": [64, 64]},
+    "lr": [[0, 3e-3], [3 * MILLION, 2e-4]],
+    "gamma": 0.9,
+    "epochs": 2,
+    "minibatches": 8,
+    "entropy_coef": [[0, 0.01], [2_600_000, 0.0]],
+    "normalize_returns": True,
+}
 MEMORY = {"policy": {"model": {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION}}}
 CHANGES: dict[tuple[str, str], Setting] = {
     (task, algorithm): change
     for algorithm in ("ippo", "mappo")
     for task, change in {
+        "mpe-spread": {"policy": SPREAD},
         "lbf-8x8-2p-2f-coop": {"steps": 2 * MILLION},
         "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
         "lbf-10x10-3p-3f-2s": MEMORY,
