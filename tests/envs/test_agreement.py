@@ -36,9 +36,9 @@ RUNNING = [
     if runs(wd.make(name, **config), load_backend(backend))
 ]
 """All that can run here."""
-FIRST = [running for running in RUNNING if "-0-" in running.id]
-"""One configuration of each environment."""
-LATER = [running for running in RUNNING if running not in FIRST]
+FIRST = [running for running in RUNNING if "-0-" in running.id and running.values[0] in UNLIKE]
+"""One configuration of each environment that differs from the others in more than its rules."""
+LATER = [running for running in RUNNING if "-0-" not in running.id]
 
 
 def on_others(running: list[Any]) -> list[Any]:

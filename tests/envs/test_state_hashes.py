@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from environment_parameters import CONFIGURATIONS
+from environment_parameters import CONFIGURATIONS, UNLIKE
 from gpu_code import GpuCode
 from state_hash import state_hash
 
@@ -34,7 +34,7 @@ def test_cuda_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert state_hash(env, "pycuda", REPLICAS, STEPS) == state_hash(env, "cpu", REPLICAS, STEPS)
 
 
-@pytest.mark.parametrize("name", wd.registered_names())
+@pytest.mark.parametrize("name", UNLIKE)
 def test_gpu_code(name: str) -> None:
     """Kernels become GPU code, which computes in float32 alone, and the same bits as the CPU's."""
     sizes = (25, SEVERAL[name]) if name in SEVERAL else (REPLICAS, STEPS)

@@ -123,6 +123,6 @@ LENGTH = {"lbf": "max_episode_steps", "overcooked": "horizon", "rware": "max_ste
 UNLIKE = [
     name
     for name in CONFIGURATIONS
-    if name in ("simple_tag", "simple_speaker_listener", "simple_world_comm") or not name.startswith("simple")
+    if name in ("simple_tag", "simple_world_comm") or not name.startswith("simple")
 ]
 """Environments that differ in more than their rules; the other particle environments share spaces and kernels."""

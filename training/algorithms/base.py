@@ -258,8 +258,11 @@ class Algorithm(ABC, Generic[Experience]):
         static_step: gradient step that a CUDA graph repeats; None: PyTorch's operators are called each time.
         not_captured: reason why there is no ``static_step``.
         schedules: section of the policy with its schedules, of which ``config`` has the current values.
+        parts_observe_all: True if running statistics of :meth:`parts` observe the experience of all processes, False if
+            they observe this process's part.
     """
 
+    parts_observe_all: ClassVar[bool] = False
     config: LearningConfig
     schedules: Any
     model: Actor

@@ -119,6 +119,7 @@ class ValueDecomposition(Algorithm[SequenceBuffer]):
         rewards: running mean and standard deviation of the team's rewards.
     """
 
+    parts_observe_all = True  # the newest sequences in the buffer, which are those of all processes
     config: ValueDecompositionConfig
     actor: EpsilonGreedy
     model: QNetwork
