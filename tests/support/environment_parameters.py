@@ -121,8 +121,6 @@ Tests that use the same ones share compiled kernels, of which numbers of agents 
 LENGTH = {"lbf": "max_episode_steps", "overcooked": "horizon", "rware": "max_steps"}
 """Names of the parameter for the length of an episode, where it is not ``episode_length``."""
 UNLIKE = [
-    name
-    for name in CONFIGURATIONS
-    if name in ("simple_tag", "simple_world_comm") or not name.startswith("simple")
+    name for name in CONFIGURATIONS if name in ("simple_tag", "simple_world_comm") or not name.startswith("simple")
 ]
 """Environments that differ in more than their rules; the other particle environments share spaces and kernels."""
