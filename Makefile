@@ -26,6 +26,8 @@ endif
 INSTALLER := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check)
 INSTALL_LOG := $(VENV)/install.log
 TYPECHECK := build/typecheck
+# one more than there are cores, since many tests wait for processes that they start
+WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 OFFLINE := .offline
 NOTEBOOKS := tests/test_tutorials.py tests/warpdrive/kernels/test_notebooks.py
 WITH_OFFLINE = PYTHONSAFEPATH=1 PYTHONPATH="$(CURDIR)/$(OFFLINE):$(CURDIR)/benchmarks" $(PYTHON)
@@ -63,10 +65,10 @@ docs-serve: $(VENV)/.installed-docs  ## serve the documentation on http://localh
 	@$(BIN)/python tools/docs_site.py --serve
 
 test: install-test  ## run the test suite on all cores
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 test-fast: install-test  ## run the fast tests, which compile few kernels (a minute; 40 s with a warm cache)
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal -q @tests/fast_tests.txt
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -q @tests/fast_tests.txt
 
 gpu-wheels: install-test  ## gather wheels for a GPU machine without a network (OPTIONS="--help")
 	@$(BIN)/python tools/gather_wheels.py --folder "$(WHEELS)" $(OPTIONS)
