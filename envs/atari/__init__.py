@@ -1,0 +1,1 @@
+"""Games of the Atari 2600."""

@@ -1,0 +1,105 @@
+"""Score, lives and end of a game, computed from the console's memory.
+
+The rules of a game are data, so that one compiled kernel serves all games: rows of integers that :func:`evaluate`
+goes through from the first to the last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs.atari.games import Compare, Game, Term
+from warpdrive.errors import DefinitionError
+
+ROWS = 48
+"""Maximum number of rows of a game."""
+COLUMNS = 8
+
+# columns of a row
+OPERATION, ADDRESS, MASK, SHIFT, BCD, WEIGHT, PLUS, RELATION = range(COLUMNS)
+VALUE = PLUS  # a comparison compares with the column that a term adds
+
+# operations: a comparison makes the next row that is none depend on it
+END, COMPARE, SCORE, LIVES, OVER = range(5)
+
+RELATIONS = ("==", "!=", "<", ">=")
+EQUAL, DIFFERENT, LESS, NOT_LESS = range(len(RELATIONS))
+
+RAM = 0x80
+"""Address of the first byte of the memory."""
+
+
+def program(game: Game) -> npt.NDArray[np.int32]:
+    """Return the rules of a game as an array of shape ``(ROWS, COLUMNS)`` for :func:`evaluate`."""
+    rows: list[list[int]] = []
+    for operation, terms in ((SCORE, game.score), (LIVES, game.lives)):
+        for term in terms:
+            rows += [_comparison(compare) for compare in term.when]
+            rows.append(_sum(operation, term))
+    for together in game.over:
+        rows += [_comparison(compare) for compare in together]
+        rows.append([OVER, *[0] * (COLUMNS - 1)])
+    if len(rows) >= ROWS:
+        raise DefinitionError(f"the rules of {game.name} have {len(rows)} rows; at most {ROWS - 1} are possible")
+    table = np.zeros((ROWS, COLUMNS), np.int32)
+    table[: len(rows)] = rows
+    return table
+
+
+def _comparison(compare: Compare) -> list[int]:
+    """Return the row of a comparison."""
+    row = [COMPARE, compare.address - RAM, compare.mask, 0, 0, 0, 0, RELATIONS.index(compare.relation)]
+    row[VALUE] = compare.value
+    return row
+
+
+def _sum(operation: int, term: Term) -> list[int]:
+    """Return the row that adds a term."""
+    return [operation, term.address - RAM, term.mask, term.shift, int(term.bcd), term.weight, term.plus, 0]
+
+
+@wd.device_function
+def evaluate(ram, rules):
+    """Return score, lives and the end of the game, as integers, of the memory of one console."""
+    score, lives, over = 0, 0, 0
+    holds = True
+    row = 0
+    while rules[row, OPERATION] != END:
+        operation = rules[row, OPERATION]
+        bits = ram[rules[row, ADDRESS]] & rules[row, MASK]
+        if operation == COMPARE:
+            relation, value = rules[row, RELATION], rules[row, VALUE]
+            if relation == EQUAL:
+                holds = holds and bits == value
+            elif relation == DIFFERENT:
+                holds = holds and bits != value
+            elif relation == LESS:
+                holds = holds and bits < value
+            else:
+                holds = holds and bits >= value
+        else:
+            if holds:
+                bits >>= rules[row, SHIFT]
+                if rules[row, BCD] != 0:
+                    bits -= 6 * (bits >> 4)
+                amount = rules[row, WEIGHT] * bits + rules[row, PLUS]
+                if operation == SCORE:
+                    score += amount
+                elif operation == LIVES:
+                    lives += amount
+                else:
+                    over = 1
+            holds = True
+        row += 1
+    return score, lives, over
+
+
+@wd.kernel
+def evaluate_all(ram, rules, results):
+    """Write score, lives and end of the game for each row of ``ram`` into ``results``, of shape (rows, 3)."""
+    row = cuda.grid(1)
+    if row < ram.shape[0]:
+        results[row, 0], results[row, 1], results[row, 2] = evaluate(ram[row], rules)
