@@ -1,0 +1,256 @@
+"""Find the bytes of an Atari game that hold score, lives and the end, by experiments with ale-py.
+
+``python tools/atari_game.py asterix`` writes bytes into the console's memory and observes reward, lives and the end of
+the game after one frame. It prints how each byte that matters acts, and proposes rows for `envs/atari/games.py`, which
+`tools/atari_rules_check.py` then compares with ale-py. A byte is given by its address, 0x80 to 0xFF.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import ale_py
+import numpy as np
+
+NOOP = 0
+RAM = 0x80
+SIZE = 128
+MASKS = (0xFF, 0x0F, 0xF0, 0x7F, 0x3F, 0x1F, 0x07, 0x03, 0x70, 0xE0, 0xC0, 0xFE, 0xFC, 0xF8, 0x78, 0x38, 0x3C)
+
+
+def console(name: str, seed: int = 0, mode: int | None = None, difficulty: int | None = None) -> Any:
+    """Return ale-py's console with a game at its start, deterministic and with one frame per action."""
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ale = ale_py.ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.setInt("frame_skip", 1)
+    ale.setInt("random_seed", seed)
+    ale.loadROM(ale_py.roms.get_rom_path(name))
+    if mode is not None:
+        ale.setMode(mode)
+    if difficulty is not None:
+        ale.setDifficulty(difficulty)
+    ale.reset_game()
+    return ale
+
+
+def actions(ale: Any, style: str, generator: np.random.Generator) -> Iterator[int]:
+    """Yield actions: ``random``, ``held`` for up to 40 frames, ``one`` for all frames, ``fire``, ``noop``, ``cycle``."""
+    minimal = [action.value for action in ale.getMinimalActionSet()]
+    one = int(generator.choice(minimal))
+    while True:
+        if style == "held":
+            action = int(generator.choice(minimal))
+            for _ in range(int(generator.integers(1, 40))):
+                yield action
+        elif style == "cycle":  # a direction for long, with FIRE now and then
+            action = int(generator.choice(minimal))
+            for _ in range(int(generator.integers(20, 200))):
+                yield action if generator.random() < 0.8 else 1
+        else:
+            yield {"random": int(generator.choice(minimal)), "one": one, "fire": 1, "noop": NOOP}[style]
+
+
+STYLES = ("random", "held", "cycle", "one", "fire", "noop")
+
+
+def states(name: str, generator: np.random.Generator, frames: int, wanted: int) -> list[tuple[str, Any, Any]]:
+    """Return consoles and saved states: some of all, those before a reward, before lives change and before the end."""
+    kept: dict[str, list[tuple[str, Any, Any]]] = {"any": [], "reward": [], "lives": [], "over": []}
+    ale = console(name, int(generator.integers(1000)))
+    for number in range(2):
+        for episode_style in ("held", "random", "cycle"):
+            ale.reset_game()
+            kept["any"].append(("start", ale, ale.cloneState()))
+            chosen = actions(ale, episode_style, generator)
+            lives = ale.lives()
+            for frame in range(frames):
+                before = ale.cloneState()
+                reward = ale.act(next(chosen))
+                kinds = [("over", ale.game_over()), ("lives", ale.lives() != lives), ("reward", reward != 0)]
+                for kind, true in kinds:
+                    if true and len(kept[kind]) < wanted * (number + 1):
+                        label = f"{kind} {reward} {lives}->{ale.lives()} at {frame}"
+                        kept[kind].append((label, ale, before))
+                if frame % (frames // 3) == 50:
+                    kept["any"].append((f"at {frame}", ale, before))
+                lives = ale.lives()
+                if ale.game_over():
+                    break
+    return [state for group in kept.values() for state in group]
+
+
+class Pokes:
+    """Results of one frame after a byte was written, from one saved state."""
+
+    def __init__(self, ale: Any, state: Any) -> None:
+        self.ale, self.state = ale, state
+        self.cache: dict[tuple[int, int], tuple[Any, int, int, bool]] = {}
+        self.plain = self._frame()
+
+    def _frame(self) -> tuple[Any, int, int, bool]:
+        reward = self.ale.act(NOOP)
+        return self.ale.getRAM(), reward, self.ale.lives(), self.ale.game_over()
+
+    def restored(self) -> None:
+        """Return to the saved state."""
+        self.ale.restoreState(self.state)
+
+    def write(self, address: int, value: int) -> tuple[Any, int, int, bool]:
+        """Return RAM, reward, lives and the end after a frame in which ``address`` was written before."""
+        if (address, value) not in self.cache:
+            self.ale.restoreState(self.state)
+            self.ale.setRAM(address - RAM, value)
+            self.cache[address, value] = self._frame()
+        return self.cache[address, value]
+
+
+def screened(pokes: Pokes, values: Any) -> list[int]:
+    """Return the addresses whose bytes change reward, lives or the end."""
+    plain = pokes.plain[1:]
+    return [
+        address
+        for address in range(RAM, RAM + SIZE)
+        if any(pokes.write(address, int(value))[1:] != plain for value in values)
+    ]
+
+
+def form(table: dict[int, int]) -> str | None:
+    """Return the arguments of a ``Term`` whose value has the given differences for all bytes, or None."""
+    first = min(table)
+    for bcd in (False, True):
+        for mask in MASKS:
+            shift = (mask & -mask).bit_length() - 1
+
+            def digits(byte: int, mask: int = mask, shift: int = shift, bcd: bool = bcd) -> int:
+                bits = (byte & mask) >> shift
+                return bits - 6 * (bits >> 4) if bcd else bits
+
+            changed = {byte: digits(byte) - digits(first) for byte in table}
+            other = next((byte for byte in table if changed[byte]), None)
+            if other is None:
+                continue
+            weight, rest = divmod(table[other] - table[first], changed[other])
+            if rest or not weight:
+                continue
+            if all(table[byte] - table[first] == weight * changed[byte] for byte in table):
+                return f"{weight}, mask=0x{mask:02X}, shift={shift}, bcd={bcd}"
+    return None
+
+
+def ranges(values: Any) -> str:
+    """Return numbers as ranges, such as ``3-7 9``."""
+    texts: list[str] = []
+    start = last = None
+    for value in [*sorted(values), None]:
+        if last is not None and value == last + 1:
+            last = value
+            continue
+        if start is not None:
+            texts.append(f"{start:x}" if start == last else f"{start:x}-{last:x}")
+        start = last = value
+    return " ".join(texts[:24]) + (" ..." if len(texts) > 24 else "")
+
+
+def table_text(table: dict[int, int]) -> str:
+    """Return the bytes of each value of a table."""
+    inverse: dict[int, list[int]] = {}
+    for byte, value in table.items():
+        inverse.setdefault(value, []).append(byte)
+    if len(inverse) > 40:
+        low = {byte & 15: value for byte, value in table.items() if byte >> 4 == 0}
+        high = {byte >> 4: value for byte, value in table.items() if byte & 15 == 0}
+        return f"{len(inverse)} values; low {low}; high {high}"
+    return "; ".join(f"{value}: {ranges(found)}" for value, found in sorted(inverse.items()))
+
+
+def describe(pokes: Pokes, address: int) -> list[str]:
+    """Return how reward, lives and the end depend on a byte."""
+    lines = []
+    plain_ram, *plain = pokes.plain
+    results = [pokes.write(address, value) for value in range(256)]
+    for place, what in enumerate(("score", "lives", "over")):
+        if all(result[1 + place] == plain[place] for result in results):
+            continue
+        # bytes that the game itself left as they were written
+        table: dict[int, int] = {}
+        unsure = set()
+        for ram, *rest in results:
+            byte, value = int(ram[address - RAM]), int(rest[place])
+            if table.setdefault(byte, value) != value:
+                unsure.add(byte)
+        also = {
+            RAM + int(i)
+            for ram, *rest in results
+            if rest[place] != plain[place]
+            for i in np.nonzero(ram != plain_ram)[0]
+        } - {address}
+        found = None if unsure else form(table)
+        text = f"Term({found})" if found else table_text(table)
+        extra = f"; unsure {ranges(unsure)}" if unsure else ""
+        others = f"; also changed {' '.join(f'{a:x}' for a in sorted(also)[:12])}{' ...' if len(also) > 12 else ''}"
+        lines.append(
+            f"  {address:x} {what}: now {int(plain_ram[address - RAM]):x} -> {int(plain[place])}; {text}{extra}"
+            + (others if also else "")
+        )
+    return lines
+
+
+def mode_bytes(name: str) -> list[str]:
+    """Return the bytes that differ between modes after a reset."""
+    ale = console(name)
+    modes = ale.getAvailableModes()
+    rams = []
+    for mode in modes:
+        rams.append(console(name, 0, mode).getRAM())
+    table = np.array(rams, int)
+    lines = []
+    for i in range(SIZE):
+        if len(set(table[:, i].tolist())) == len(modes) > 1:
+            pairs = ", ".join(f"{mode}: {value:x}" for mode, value in zip(modes, table[:, i], strict=True))
+            lines.append(f"  {RAM + i:x}: {pairs}")
+    return lines
+
+
+def facts(name: str) -> list[str]:
+    """Return what ale-py gives about a game."""
+    ale = console(name)
+    path = ale_py.roms.get_rom_path(name)
+    data = path.read_bytes()
+    return [
+        f"{name} md5={hashlib.md5(data).hexdigest()} size={len(data)} screen={ale.getScreenDims()}",
+        f"actions={tuple(a.value for a in ale.getMinimalActionSet())}",
+        f"modes={tuple(ale.getAvailableModes())} difficulties={tuple(ale.getAvailableDifficulties())}",
+        f"start: lives={ale.lives()} over={ale.game_over()}",
+    ]
+
+
+def main() -> None:
+    """Print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", help="name of ale-py's ROM, such as asterix")
+    parser.add_argument("--frames", type=int, default=6000, help="most frames of an episode")
+    parser.add_argument("--states", type=int, default=2, help="saved states of a kind")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    generator = np.random.default_rng(options.seed)
+    print("\n".join(facts(options.name)))
+    print("modes:", *mode_bytes(options.name), sep="\n")
+    seen: set[str] = set()
+    for label, ale, state in states(options.name, generator, options.frames, options.states):
+        ale.restoreState(state)
+        pokes = Pokes(ale, state)
+        values = {0, 1, 2, 0x10, 0xFF, 0x80, *generator.integers(0, 256, 18).tolist()}
+        print(f"state: {label}; plain frame: reward {pokes.plain[1]} lives {pokes.plain[2]} over {pokes.plain[3]}")
+        for address in screened(pokes, sorted(values)):
+            for line in describe(pokes, address):
+                if line not in seen:
+                    print(line)
+                seen.add(line)
+
+
+if __name__ == "__main__":
+    main()
