@@ -99,6 +99,18 @@ class Environment:
     action_space: spaces.Space[Any] | dict[str, spaces.Space[Any]]
     """The action space of one agent, or one space for each tag."""
 
+    @classmethod
+    def variant(cls, name: str) -> type[Environment]:
+        """Return the class that ``<registered name>/<name>`` stands for, for environments with many variants.
+
+        Args:
+            name: The name of the variant, ``pong`` in ``atari/pong``.
+
+        Raises:
+            DefinitionError: There are no variants, or none of this name.
+        """
+        raise DefinitionError(f"environment {cls.name} has no variants: found {shown(f'{cls.name}/{name}')}")
+
     def initial_state(self, rng: np.random.Generator) -> State:
         """Return a start state of one replica: NumPy arrays by name.
 

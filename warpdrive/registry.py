@@ -1,8 +1,9 @@
 """Registry of environments.
 
 A name is a registered one, an entry point of the group ``warpdrive.environments`` (as for the built-in environments),
-``package.module:Class``, or ``path/to/file.py:Class``. Modules in the working directory and beside the file can be
-imported, as in a script. ``<name>.yaml`` beside the module of a registered environment is its run configuration.
+``package.module:Class``, or ``path/to/file.py:Class``. A registered name may be followed by that of a variant, as in
+``atari/pong``. Modules in the working directory and beside the file can be imported, as in a script. ``<name>.yaml``
+beside the module of a registered environment is its run configuration.
 """
 
 from __future__ import annotations
@@ -57,8 +58,13 @@ def registered_names() -> list[str]:
 def environment_class(name: str) -> type[Environment]:
     """Return the class for a registered name, ``package.module:Class`` or ``path/to/file.py:Class``.
 
+    The class of ``<registered name>/<variant>`` is what :meth:`warpdrive.Environment.variant` returns.
+
     Raises :class:`DefinitionError` if there is none, with a suggestion of the nearest name.
     """
+    family, slash, variant = name.partition("/")
+    if slash and ":" not in name and name not in _registered and family in registered_names():
+        return environment_class(family).variant(variant)
     target = _registered.get(name) or offered_environments().get(name) or HOST_LIBRARIES.get(name, name)
     found = target if isinstance(target, type) else _load(target, name)
     if not (isinstance(found, type) and issubclass(found, Environment)):
@@ -83,7 +89,8 @@ def make(name: str, /, **config: Any) -> Environment:
     ```
 
     Args:
-        name: A registered name, ``package.module:Class`` or ``path/to/file.py:Class``.
+        name: A registered name (also with a variant, ``atari/pong``), ``package.module:Class`` or
+            ``path/to/file.py:Class``.
         config: The keyword arguments of the constructor.
 
     Returns:

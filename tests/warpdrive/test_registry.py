@@ -39,6 +39,18 @@ def test_a_module_in_the_working_directory_is_found(tmp_path: Path, monkeypatch:
     assert registry.make("game_in_a_module:Game").grid_length == 8  # type: ignore[attr-defined]
 
 
+def test_a_variant_is_named_after_a_slash(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Small(TagGridworld):
+        @classmethod
+        def variant(cls, name: str) -> type[wd.Environment]:
+            return {"tiny": type("Tiny", (cls,), {"__init__": lambda self: cls.__init__(self, grid_length=4)})}[name]
+
+    monkeypatch.setattr(registry, "_registered", {"small": Small})
+    assert wd.EnvWrapper("small/tiny", env_backend="cpu").env.grid_length == 4  # type: ignore[attr-defined]
+    with pytest.raises(DefinitionError, match="environment tag_gridworld has no variants: found 'tag_gridworld/tiny'"):
+        wd.make("tag_gridworld/tiny")
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [

@@ -195,9 +195,9 @@ class _Line:
 
     def sources(self) -> Iterator[tuple[str, str]]:
         """Yield what can be trained: shipped run configurations with their first comment, and YAML files."""
-        for path in sorted(_CONFIGS.glob("*.yaml")):
+        for path in sorted(_CONFIGS.rglob("*.yaml")):
             comments = [line[2:] for line in path.read_text(encoding="utf-8").splitlines()[:2] if line.startswith("# ")]
-            yield path.stem, comments[-1]
+            yield path.relative_to(_CONFIGS).with_suffix("").as_posix(), comments[-1]
         yield from self.files(".yaml", ".yml")
 
     def tags(self) -> Iterator[tuple[str, str]]:

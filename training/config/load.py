@@ -33,9 +33,9 @@ __all__ = ["RunConfig", "check_resumable", "load_config", "plain", "shipped_conf
 
 
 def shipped_configs() -> dict[str, Path]:
-    """Return the run configurations shipped with the package, by name."""
+    """Return the run configurations shipped with the package, by name: ``"cartpole"``, ``"atari/pong"``."""
     folder = Path(str(resources.files("warpdrive.training") / "run_configs"))
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.yaml"))}
 
 
 def load_config(

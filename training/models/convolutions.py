@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 from gymnasium import Space, spaces
@@ -16,30 +15,44 @@ from warpdrive.training.models.perceptron import ACTIVATIONS, initialise
 def num_features(space: Space[Any], options: ConvolutionsConfig) -> int:
     """Return the number of outputs of the convolutions for an image of ``space``; raises as :func:`image_shape`."""
     channels, height, width = image_shape(space)
-    padding = 2 * (options.kernel_size // 2)
-    for _ in options.filters:
-        height, width = ((n + padding - options.kernel_size) // options.stride + 1 for n in (height, width))
-    return (options.filters[-1] if options.filters else channels) * height * width
+    for filters, size, stride, padding in _convolutions(options):
+        height, width = ((n + 2 * padding - size) // stride + 1 for n in (height, width))
+        if min(height, width) < 1:
+            found = f"{image_shape(space)} and kernel_size {options.kernel_size}"
+            raise DefinitionError(f"model.kernel_size: found images {found} without padding: nothing is left of them")
+        channels = filters
+    return channels * height * width
 
 
 def convolution_layers(space: Space[Any], options: ConvolutionsConfig) -> list[nn.Module]:
     """Return the convolutions for images, each followed by an activation, and a layer that flattens their outputs.
 
-    Images are zero-padded by half the kernel size, so that a convolution with an odd kernel and stride s maps height h
-    to ceil(h / s).
+    With ``padding`` images are zero-padded by half the kernel size, so that a convolution with an odd kernel and stride
+    s maps height h to ceil(h / s).
 
     Args:
         space: observation space ``[channels, height, width]``.
         options: section of the model in the run configuration.
     """
     layers: list[nn.Module] = []
-    size = options.kernel_size
-    for inputs, outputs in pairwise([image_shape(space)[0], *options.filters]):
-        convolution = nn.Conv2d(inputs, outputs, size, options.stride, padding=size // 2)
+    inputs = image_shape(space)[0]
+    for outputs, size, stride, padding in _convolutions(options):
+        convolution = nn.Conv2d(inputs, outputs, size, stride, padding)
+        inputs = outputs
         initialise(convolution.weight, 2**0.5, options.initialization)
         nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
         layers += [convolution, ACTIVATIONS[options.activation]()]
     return [*layers, nn.Flatten()]
+
+
+def _convolutions(options: ConvolutionsConfig) -> list[tuple[int, int, int, int]]:
+    """Return the filters, kernel size, stride and padding of each convolution."""
+    count = len(options.filters)
+    sizes, strides = (
+        given if isinstance(given, list) else [given] * count for given in (options.kernel_size, options.stride)
+    )
+    paddings = [size // 2 if options.padding else 0 for size in sizes]
+    return list(zip(options.filters, sizes, strides, paddings, strict=True))
 
 
 class OfImages(nn.Sequential):

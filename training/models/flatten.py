@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
@@ -20,7 +21,8 @@ class Flatten(nn.Module):
     Args:
         space: observation space of one agent: a Box or MultiDiscrete is flattened, a Discrete becomes a one-hot vector,
             and the values of a Dict are concatenated, sorted by key.
-        scale: If True, elements bounded by a Box are scaled to [-1, 1].
+        scale: If True, elements bounded by a Box are scaled to [-1, 1]. Else images of uint8, three axes of values from
+            0 to 255, are scaled to [0, 1], and others are as they are.
         normalize: If True, elements are then standardised by their running mean and variance, and clipped.
 
     Attributes:
@@ -70,7 +72,9 @@ class FlatPart(nn.Module):
     def __init__(self, space: Space[Any], scale: bool) -> None:
         super().__init__()
         self.dims = len(space.shape or ())
-        offset, factor = _bounds_to_one(space) if scale and isinstance(space, spaces.Box) else (None, None)
+        offset, factor = None, None
+        if isinstance(space, spaces.Box) and (scale or _is_image(space)):
+            offset, factor = _bounds_to_one(space) if scale else _bytes_to_one(space)
         self.register_buffer("offset", offset, persistent=False)
         self.register_buffer("scale", factor, persistent=False)
         choices = torch.arange(int(space.n)) if isinstance(space, spaces.Discrete) else None
@@ -87,6 +91,17 @@ class FlatPart(nn.Module):
 
 def _size(space: Space[Any]) -> int:
     return int(space.n) if isinstance(space, spaces.Discrete) else math.prod(space.shape or ())
+
+
+def _is_image(space: spaces.Box) -> bool:
+    is_bytes = space.dtype == np.uint8 and bool((space.low == 0).all() and (space.high == 255).all())
+    return is_bytes and len(space.shape) == 3
+
+
+def _bytes_to_one(space: spaces.Box) -> tuple[Tensor, Tensor]:
+    """Return the offset and the scale of :class:`FlatPart` that map bytes to [0, 1]."""
+    size = math.prod(space.shape)
+    return torch.zeros(size), torch.full((size,), 1 / 255)
 
 
 def _bounds_to_one(space: spaces.Box) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from warpdrive.training.config.section import Section
 from warpdrive.training.config.values import Width
@@ -73,10 +73,20 @@ class ConvolutionsConfig(PerceptronConfig):
     """Activation function of the convolutions and the hidden layers."""
     filters: list[Width] = [16, 32]
     """Number of output channels of each convolution."""
-    kernel_size: Width = 3
-    """Height and width of the convolution kernels."""
-    stride: Width = 2
-    """Step of the convolution kernels in both directions."""
+    kernel_size: Width | list[Width] = 3
+    """Height and width of the convolution kernels, of all or one for each convolution."""
+    stride: Width | list[Width] = 2
+    """Step of the convolution kernels in both directions, of all or one for each convolution."""
+    padding: bool = True
+    """If True, images are padded with zeros by half the size of the kernel."""
+
+    @field_validator("kernel_size", "stride")
+    @classmethod
+    def _has_a_number_for_each(cls, given: int | list[int], others: ValidationInfo) -> int | list[int]:
+        filters = others.data.get("filters", given)
+        if isinstance(given, list) and len(given) != len(filters):
+            raise ValueError(f"found {len(given)} numbers, expected one, or one for each of the {len(filters)} filters")
+        return given
 
 
 class ConvolutionalConfig(ConvolutionsConfig, GaussianConfig):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import ConfigError, DefinitionError
 from warpdrive.training.models import build_actor_critic, seeded
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.options import ConvolutionalConfig, FullyConnectedConfig, GRUConfig, LSTMConfig
@@ -211,7 +211,29 @@ def test_convolutions_have_standard_deviations_and_scaled_images_too() -> None:
     plain, scaled = (built(convolutional(scale_observations=scale), space, box(2), seed=0) for scale in (False, True))
     images = torch.randint(0, 256, (7, 1, 6, 6), dtype=torch.uint8)
     assert scaled.logits(images).shape == (7, 4) and (scaled.logits(images)[:, 2:] == 0).all()
-    torch.testing.assert_close(scaled.values(images), plain.values(images.float() / 127.5 - 1))
+    torch.testing.assert_close(scaled.values(images), plain.values(255 * (images.float() / 127.5 - 1)))
+
+
+def test_images_of_bytes_are_divided_by_255_and_other_bytes_are_not() -> None:
+    image = torch.randint(0, 256, (7, 1, 6, 6), dtype=torch.uint8)
+    torch.testing.assert_close(Flatten(spaces.Box(0, 255, (1, 6, 6), np.uint8))(image), image.flatten(1) / 255)
+    for space in (spaces.Box(0, 9, (1, 6, 6), np.uint8), spaces.Box(0, 255, (36,), np.uint8)):
+        torch.testing.assert_close(Flatten(space)(image.view(7, *space.shape)), image.flatten(1).float())
+
+
+def test_convolutions_with_sizes_of_their_own_are_those_of_the_published_network() -> None:
+    """1,684,128 parameters of the trunk: Mnih et al. (2015), 32 x 8 x 8 / 4, 64 x 4 x 4 / 2, 64 x 3 x 3 / 1, 512."""
+    options = convolutional(
+        filters=[32, 64, 64], kernel_size=[8, 4, 3], stride=[4, 2, 1], padding=False, hidden=[512], trunk="shared"
+    )
+    model = built(options, spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Discrete(6), seed=0)
+    expected = (4 * 64 + 1) * 32 + (32 * 16 + 1) * 64 + (64 * 9 + 1) * 64 + (64 * 7 * 7 + 1) * 512
+    assert sum(parameter.numel() for parameter in model.trunk.parameters()) == expected == 1_684_128
+    assert model.logits(torch.zeros(3, 4, 84, 84, dtype=torch.uint8)).shape == (3, 6)
+    with pytest.raises(DefinitionError, match="nothing is left"):
+        built(options, spaces.Box(0, 255, (4, 20, 20), np.uint8), spaces.Discrete(6), seed=0)
+    with pytest.raises(ConfigError, match=r"stride.*found 2 numbers"):
+        convolutional(filters=[8, 8, 8], stride=[2, 1])
 
 
 def test_what_is_no_image_is_refused() -> None:
