@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import ale_py
 import numpy as np
@@ -38,7 +40,7 @@ def console(name: str, seed: int = 0, mode: int | None = None, difficulty: int |
 
 
 def actions(ale: Any, style: str, generator: np.random.Generator) -> Iterator[int]:
-    """Yield actions: ``random``, ``held`` for up to 40 frames, ``one`` for all frames, ``fire``, ``noop``, ``cycle``."""
+    """Yield actions: ``random``, ``held`` for up to 40 frames, ``one`` for ever, ``fire``, ``noop``, ``cycle``."""
     minimal = [action.value for action in ale.getMinimalActionSet()]
     one = int(generator.choice(minimal))
     while True:
@@ -119,25 +121,48 @@ def screened(pokes: Pokes, values: Any) -> list[int]:
 
 
 def form(table: dict[int, int]) -> str | None:
-    """Return the arguments of a ``Term`` whose value has the given differences for all bytes, or None."""
-    first = min(table)
+    """Return the arguments of a ``Term`` that has these values but for a constant, for all bytes but a few, or None."""
+    best: tuple[int, str] | None = None
     for bcd in (False, True):
         for mask in MASKS:
             shift = (mask & -mask).bit_length() - 1
-
-            def digits(byte: int, mask: int = mask, shift: int = shift, bcd: bool = bcd) -> int:
-                bits = (byte & mask) >> shift
-                return bits - 6 * (bits >> 4) if bcd else bits
-
-            changed = {byte: digits(byte) - digits(first) for byte in table}
-            other = next((byte for byte in table if changed[byte]), None)
-            if other is None:
+            digits = {byte: (byte & mask) >> shift for byte in table}
+            if bcd:
+                digits = {byte: bits - 6 * (bits >> 4) for byte, bits in digits.items()}
+            # the commonest weight and constant of neighbouring bytes
+            pairs = [(a, b) for a, b in itertools.pairwise(sorted(table)) if digits[a] != digits[b]]
+            slopes = Counter((table[b] - table[a]) / (digits[b] - digits[a]) for a, b in pairs)
+            if not slopes:
                 continue
-            weight, rest = divmod(table[other] - table[first], changed[other])
-            if rest or not weight:
+            weight = slopes.most_common(1)[0][0]
+            constants = Counter(value - weight * digits[byte] for byte, value in table.items())
+            constant, number = constants.most_common(1)[0]
+            others = {byte: value for byte, value in table.items() if value - weight * digits[byte] != constant}
+            if not weight or len(others) > 8:
                 continue
-            if all(table[byte] - table[first] == weight * changed[byte] for byte in table):
-                return f"{weight}, mask=0x{mask:02X}, shift={shift}, bcd={bcd}"
+            text = f"Term({weight:g}, mask=0x{mask:02X}, shift={shift}, bcd={bcd}, plus={constant:g})"
+            text += f" except {table_text(others)}" if others else ""
+            if best is None or number > best[0]:
+                best = number, text
+    return best[1] if best else None
+
+
+def condition(table: dict[int, int]) -> str | None:
+    """Return the comparison that is true for the bytes with value 1, or None."""
+    ends = {byte for byte, value in table.items() if value}
+    for mask in MASKS:
+        values = {byte & mask for byte in ends}
+        if {byte for byte in table if byte & mask in values} != ends:
+            continue
+        others = {byte & mask for byte in table} - values
+        if len(values) == 1:
+            return f"Compare('==', {min(values)}, mask=0x{mask:02X})"
+        if len(others) == 1:
+            return f"Compare('!=', {min(others)}, mask=0x{mask:02X})"
+        if min(values) > max(others):
+            return f"Compare('>=', {min(values)}, mask=0x{mask:02X})"
+        if max(values) < min(others):
+            return f"Compare('<', {min(others)}, mask=0x{mask:02X})"
     return None
 
 
@@ -167,36 +192,45 @@ def table_text(table: dict[int, int]) -> str:
     return "; ".join(f"{value}: {ranges(found)}" for value, found in sorted(inverse.items()))
 
 
-def describe(pokes: Pokes, address: int) -> list[str]:
+class Finding(NamedTuple):
+    """How reward, lives or the end depend on a byte, in one state."""
+
+    address: int
+    what: str
+    term: str
+    clear: bool
+    """The byte alone decides: the game left it as written, and the same byte always had the same effect."""
+    line: str
+
+
+def describe(pokes: Pokes, address: int) -> list[Finding]:
     """Return how reward, lives and the end depend on a byte."""
-    lines = []
+    found = []
     plain_ram, *plain = pokes.plain
     results = [pokes.write(address, value) for value in range(256)]
     for place, what in enumerate(("score", "lives", "over")):
         if all(result[1 + place] == plain[place] for result in results):
             continue
-        # bytes that the game itself left as they were written
         table: dict[int, int] = {}
         unsure = set()
         for ram, *rest in results:
             byte, value = int(ram[address - RAM]), int(rest[place])
             if table.setdefault(byte, value) != value:
                 unsure.add(byte)
-        also = {
-            RAM + int(i)
-            for ram, *rest in results
-            if rest[place] != plain[place]
-            for i in np.nonzero(ram != plain_ram)[0]
-        } - {address}
-        found = None if unsure else form(table)
-        text = f"Term({found})" if found else table_text(table)
-        extra = f"; unsure {ranges(unsure)}" if unsure else ""
-        others = f"; also changed {' '.join(f'{a:x}' for a in sorted(also)[:12])}{' ...' if len(also) > 12 else ''}"
-        lines.append(
-            f"  {address:x} {what}: now {int(plain_ram[address - RAM]):x} -> {int(plain[place])}; {text}{extra}"
-            + (others if also else "")
+        changed = [ram != plain_ram for ram, *rest in results if rest[place] != plain[place]]
+        also = [RAM + i for i in np.nonzero(np.any(changed, axis=0))[0].tolist() if RAM + i != address]
+        if what == "score":
+            table = {byte: value - table[min(table)] for byte, value in table.items()}
+        proposed = None if unsure else condition(table) if what == "over" else form(table)
+        term = proposed or table_text(table)
+        line = f"{address:x} {what}: now {int(plain_ram[address - RAM]):x} -> {int(plain[place])}; {term}"
+        line += f"; unsure {ranges(unsure)}" if unsure else ""
+        line += (
+            f"; also changed {' '.join(f'{a:x}' for a in also[:12])}{' ...' if len(also) > 12 else ''}" if also else ""
         )
-    return lines
+        clear = not unsure and len(table) > 100
+        found.append(Finding(address, what, term, clear, line))
+    return found
 
 
 def mode_bytes(name: str) -> list[str]:
@@ -235,21 +269,31 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=6000, help="most frames of an episode")
     parser.add_argument("--states", type=int, default=2, help="saved states of a kind")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--verbose", action="store_true", help="print all effects of all bytes")
     options = parser.parse_args()
     generator = np.random.default_rng(options.seed)
     print("\n".join(facts(options.name)))
     print("modes:", *mode_bytes(options.name), sep="\n")
-    seen: set[str] = set()
+    counts: Counter[tuple[int, str, str]] = Counter()
+    screenings = 0
     for label, ale, state in states(options.name, generator, options.frames, options.states):
         ale.restoreState(state)
         pokes = Pokes(ale, state)
         values = {0, 1, 2, 0x10, 0xFF, 0x80, *generator.integers(0, 256, 18).tolist()}
-        print(f"state: {label}; plain frame: reward {pokes.plain[1]} lives {pokes.plain[2]} over {pokes.plain[3]}")
+        screenings += 1
+        if options.verbose:
+            _, reward, lives, over = pokes.plain
+            print(f"state: {label}; plain frame: reward {reward} lives {lives} over {over}")
         for address in screened(pokes, sorted(values)):
-            for line in describe(pokes, address):
-                if line not in seen:
-                    print(line)
-                seen.add(line)
+            for found in describe(pokes, address):
+                if options.verbose:
+                    print("  " + found.line)
+                if found.clear:
+                    counts[found.address, found.what, found.term] += 1
+    print(f"clear in at least a quarter of {screenings} states:")
+    for (address, what, term), number in sorted(counts.items(), key=lambda item: (item[0][1], item[0][0])):
+        if number * 4 >= screenings:
+            print(f"  {address:x} {what} in {number}: {term}")
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ class Game:
     height: int = 210
 
 
+# fmt: off
 _GAMES = (
     Game(
         "breakout",
@@ -90,13 +91,14 @@ _GAMES = (
         cartridge="2K",
         actions=(0, 1, 3, 4, 11, 12),
         score=(Term(0x8D, -1), Term(0x8E)),
-        over=((Compare(0x8D, ">=", 21),), (Compare(0x8E, ">=", 21),)),
+        over=((Compare(0x8D, "==", 21),), (Compare(0x8E, "==", 21),)),
         modes=(0, 1),
         difficulties=(0, 1, 2, 3),
         controller="paddles",
         swapped_ports=True,
     ),
-)  # fmt: skip
+)
+# fmt: on
 
 GAMES = {game.name: game for game in _GAMES}
 """Games by name, in alphabetical order."""

@@ -103,3 +103,8 @@ def evaluate_all(ram, rules, results):
     row = cuda.grid(1)
     if row < ram.shape[0]:
         results[row, 0], results[row, 1], results[row, 2] = evaluate(ram[row], rules)
+
+
+def difference(game: Game, before: int, after: int) -> int:
+    """Return the reward of a frame from the scores before and after it."""
+    return after - before
