@@ -199,7 +199,7 @@ class Finding(NamedTuple):
     what: str
     term: str
     clear: bool
-    """The byte alone decides: the game left it as written, and the same byte always had the same effect."""
+    """The game left most bytes as they were written."""
     line: str
 
 
@@ -211,26 +211,53 @@ def describe(pokes: Pokes, address: int) -> list[Finding]:
     for place, what in enumerate(("score", "lives", "over")):
         if all(result[1 + place] == plain[place] for result in results):
             continue
-        table: dict[int, int] = {}
-        unsure = set()
-        for ram, *rest in results:
-            byte, value = int(ram[address - RAM]), int(rest[place])
-            if table.setdefault(byte, value) != value:
-                unsure.add(byte)
+        # only bytes that the game left as they were written
+        table = {byte: int(rest[place]) for byte, (ram, *rest) in enumerate(results) if int(ram[address - RAM]) == byte}
+        if len(set(table.values())) < 2:
+            continue
         changed = [ram != plain_ram for ram, *rest in results if rest[place] != plain[place]]
         also = [RAM + i for i in np.nonzero(np.any(changed, axis=0))[0].tolist() if RAM + i != address]
         if what == "score":
             table = {byte: value - table[min(table)] for byte, value in table.items()}
-        proposed = None if unsure else condition(table) if what == "over" else form(table)
-        term = proposed or table_text(table)
+        term = (condition(table) if what == "over" else form(table)) or table_text(table)
         line = f"{address:x} {what}: now {int(plain_ram[address - RAM]):x} -> {int(plain[place])}; {term}"
-        line += f"; unsure {ranges(unsure)}" if unsure else ""
         line += (
             f"; also changed {' '.join(f'{a:x}' for a in also[:12])}{' ...' if len(also) > 12 else ''}" if also else ""
         )
-        clear = not unsure and len(table) > 100
+        clear = len(table) > 60
         found.append(Finding(address, what, term, clear, line))
     return found
+
+
+def ends(name: str, episodes: int, frames: int) -> list[str]:
+    """Return the bytes whose values at ends do not occur in other frames with as few lives."""
+    last, others = [], []
+    for number in range(episodes):
+        ale = console(name, number)
+        generator = np.random.default_rng(number)
+        seen = []
+        for action in itertools.islice(actions(ale, ("held", "random", "cycle")[number % 3], generator), frames):
+            lives = ale.lives()
+            ale.act(action)
+            if ale.game_over():
+                last.append(ale.getRAM())
+                others += [ram for before, ram in seen if before == lives]
+                break
+            seen.append((lives, ale.getRAM()))
+    if not last or not others:
+        return [f"  {len(last)} ends"]
+    at_end, before = np.array(last), np.array(others)
+    lines = [f"  {len(last)} ends, {len(others)} other frames with as few lives"]
+    for i in range(SIZE):
+        values = set(at_end[:, i].tolist())
+        if len(values) <= 3 and not values & set(before[:, i].tolist()):
+            lines.append(f"  {RAM + i:x}: {ranges(values)}, before {ranges(set(before[:, i].tolist()))}")
+    for mask in (1, 2, 4, 8, 16, 32, 64, 128):
+        for i in range(SIZE):
+            values = set((at_end[:, i] & mask).tolist())
+            if len(values) == 1 and not values & set((before[:, i] & mask).tolist()):
+                lines.append(f"  {RAM + i:x} bit {mask:02x}: {ranges(values)}")
+    return lines
 
 
 def mode_bytes(name: str) -> list[str]:
@@ -274,6 +301,7 @@ def main() -> None:
     generator = np.random.default_rng(options.seed)
     print("\n".join(facts(options.name)))
     print("modes:", *mode_bytes(options.name), sep="\n")
+    print("ends:", *ends(options.name, 9, options.frames), sep="\n")
     counts: Counter[tuple[int, str, str]] = Counter()
     screenings = 0
     for label, ale, state in states(options.name, generator, options.frames, options.states):
@@ -281,12 +309,12 @@ def main() -> None:
         pokes = Pokes(ale, state)
         values = {0, 1, 2, 0x10, 0xFF, 0x80, *generator.integers(0, 256, 18).tolist()}
         screenings += 1
-        if options.verbose:
+        if options.verbose or label.startswith("over"):
             _, reward, lives, over = pokes.plain
             print(f"state: {label}; plain frame: reward {reward} lives {lives} over {over}")
         for address in screened(pokes, sorted(values)):
             for found in describe(pokes, address):
-                if options.verbose:
+                if options.verbose or (label.startswith("over") and found.what == "over" and found.clear):
                     print("  " + found.line)
                 if found.clear:
                     counts[found.address, found.what, found.term] += 1

@@ -58,6 +58,8 @@ def episode(game: Game, number: int, frames: int, anywhere: bool = False) -> Rec
         if writes and generator.random() < 0.03:
             address = int(generator.choice(places))
             kind = generator.integers(4)  # any byte, digits, small numbers, a byte close to the present one
+            decimal = any(term.bcd and term.address == address for term in game.score)
+            kind = 1 if decimal and kind == 0 and not anywhere else kind
             byte = int(generator.integers(256))
             if kind == 1:
                 byte = int(generator.integers(10)) * 16 + int(generator.integers(10))
@@ -78,17 +80,11 @@ def episode(game: Game, number: int, frames: int, anywhere: bool = False) -> Rec
     return Record(what, np.array(ram), np.array(rewards), np.array(lives), np.array(over), written)
 
 
-def computed(game: Game, ram: Any) -> Any:
-    """Return score, lives and end of each row of memory, by the kernel."""
-    results = np.zeros((len(ram), 3), np.int32)
-    rules.evaluate_all.forall(len(ram))(np.ascontiguousarray(ram), rules.program(game), results)
-    return results
-
-
 def differences(game: Game, record: Record) -> list[str]:
     """Return a line for each frame in which the rules differ from ale-py."""
-    results = computed(game, record.ram)
-    rewards = np.array([rules.difference(game, a, b) for a, b in itertools.pairwise(results[:, 0].tolist())])
+    results = np.zeros((len(record.ram), 3), np.int32)
+    rules.evaluate_frames.forall(len(results))(record.ram, rules.program(game), results)
+    rewards = results[1:, 0]
     bad = (results[:, 1] != record.lives) | (results[:, 2] != record.over)
     bad[1:] |= rewards != record.rewards
     lines = []

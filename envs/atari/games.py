@@ -51,11 +51,13 @@ class Game:
     actions: tuple[int, ...]
     """Actions that have an effect, in ale-py's numbers 0 to 17."""
     score: tuple[Term, ...]
-    """Terms whose sum is the score; the reward of a frame is its increase."""
+    """Terms whose sum is the score; the reward of a frame is its increase, within ``rewards``."""
     lives: tuple[Term, ...] = ()
     """Terms whose sum is the number of lives; none for games without lives."""
     over: tuple[tuple[Compare, ...], ...] = ()
     """The game is over if all comparisons of one of these tuples hold."""
+    rewards: tuple[int, int] = (-(2**31), 2**31 - 1)
+    """Least and largest reward of a frame."""
     modes: tuple[int, ...] = (0,)
     mode: tuple[Term, ...] = ()
     """Terms whose sum is the mode; SELECT is pressed until it is the wanted one. None if there is one mode."""
@@ -71,8 +73,117 @@ class Game:
     height: int = 210
 
 
+def _decimal(*addresses: int, unit: int = 1) -> tuple[Term, ...]:
+    """Return terms of bytes with two decimal digits each, the most significant byte first."""
+    weights = [unit * 100**power for power in reversed(range(len(addresses)))]
+    return tuple(Term(address, weight, bcd=True) for address, weight in zip(addresses, weights, strict=True))
+
+
 # fmt: off
 _GAMES = (
+    Game(
+        "alien",
+        md5="f1a0a23e6464d954e3a9579c4ccd01c8",
+        cartridge="4K",
+        actions=ALL_ACTIONS,
+        score=(Term(0x83, 100000, mask=0xF8, shift=3, when=(Compare(0x83, "!=", 0x80),)),
+               Term(0x85, 10000, mask=0xF8, shift=3, when=(Compare(0x85, "!=", 0x80),)),
+               Term(0x87, 1000, mask=0xF8, shift=3, when=(Compare(0x87, "!=", 0x80),)),
+               Term(0x89, 100, mask=0xF8, shift=3, when=(Compare(0x89, "!=", 0x80),)),
+               Term(0x8B, 10, mask=0xF8, shift=3, when=(Compare(0x8B, "!=", 0x80),)),),
+        lives=(Term(0xC0, mask=0x0F),),
+        over=((Compare(0xC0, "==", 0, mask=0x0F),),),
+        modes=(0, 1, 2, 3),
+        difficulties=(0, 1, 2, 3),
+        mode=(Term(0x81),),
+    ),
+    Game(
+        "amidar",
+        md5="acb7750b4d0c4bd34969802a7deb2990",
+        cartridge="4K",
+        actions=(0, 1, 2, 3, 4, 5, 10, 11, 12, 13),
+        score=_decimal(0xDB, 0xDA, 0xD9),
+        lives=(Term(0xD6, mask=0x0F),),
+        over=((Compare(0xD6, "==", 0x80),),),
+        difficulties=(0, 3),
+    ),
+    Game(
+        "assault",
+        md5="de78b3a064d374390ac0710f95edde92",
+        cartridge="4K",
+        actions=(0, 1, 2, 3, 4, 11, 12),
+        score=_decimal(0x80, 0x81, 0x82),
+        lives=(Term(0xE5),),
+        over=((Compare(0xE5, "==", 0),),),
+    ),
+    Game(
+        "asterix",
+        md5="89a68746eff7f266bbf08de2483abe55",
+        cartridge="F8",
+        actions=(0, 2, 3, 4, 5, 6, 7, 8, 9),
+        score=_decimal(0xDE, 0xDF, 0xE0),
+        lives=(Term(0xD3, mask=0x0F),),
+        over=((Compare(0xD3, "==", 1, mask=0x0F), Compare(0xC7, "==", 1)),),
+    ),
+    Game(
+        "bank_heist",
+        md5="00ce0bdd43aed84a983bef38fe7f5ee3",
+        cartridge="4K",
+        actions=ALL_ACTIONS,
+        score=_decimal(0xD8, 0xD9, 0xDA),
+        lives=(Term(0xD5),),
+        over=((Compare(0xD5, "==", 0), Compare(0xCE, "==", 1)),),
+        modes=(0, 4, 8, 12, 16, 20, 24, 28),
+        difficulties=(0, 1, 2, 3),
+        mode=(Term(0x80),),
+    ),
+    Game(
+        "battle_zone",
+        md5="41f252a66c6301f1e8ab3612c19bc5d4",
+        cartridge="F8",
+        actions=ALL_ACTIONS,
+        score=(Term(0x9D, 1000, mask=0xF0, shift=4, when=(Compare(0x9D, "!=", 0xA0, mask=0xF0),)),
+               Term(0x9E, 10000, mask=0x0F, when=(Compare(0x9E, "!=", 0x0A, mask=0x0F),)),
+               Term(0x9E, 100000, mask=0xF0, shift=4, when=(Compare(0x9E, "!=", 0xA0, mask=0xF0),)),),
+        lives=(Term(0xBA, mask=0x0F),),
+        over=((Compare(0xBA, "==", 0, mask=0x0F),),),
+        modes=(1, 2, 3),
+        mode=(Term(0xA1),),
+    ),
+    Game(
+        "beam_rider",
+        md5="79ab4123a83dc11d468fb2108ea09e2e",
+        cartridge="F8",
+        actions=(0, 1, 2, 3, 4, 6, 7, 11, 12),
+        score=_decimal(0x8B, 0x8A, 0x89),
+        lives=(Term(0x85, plus=1),),
+        over=((Compare(0x85, "==", 0xFF),),),
+        difficulties=(0, 1),
+    ),
+    Game(
+        "berzerk",
+        md5="136f75c4dd02c29283752b7e5799f978",
+        cartridge="4K",
+        actions=ALL_ACTIONS,
+        score=_decimal(0xDD, 0xDE, 0xDF),
+        lives=(Term(0xDA, plus=1),),
+        over=((Compare(0xDA, "==", 0xFF),),),
+        modes=(1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 18),
+        mode=(Term(0x80),),
+    ),
+    Game(
+        "boxing",
+        md5="c3ef5c4653212088eda54dc91d787870",
+        cartridge="2K",
+        actions=ALL_ACTIONS,
+        score=(Term(0x92, bcd=True, when=(Compare(0x92, "!=", 0xC0),)),
+               Term(0x92, 0, plus=100, when=(Compare(0x92, "==", 0xC0),)),
+               Term(0x93, -1, bcd=True, when=(Compare(0x93, "!=", 0xC0),)),
+               Term(0x93, 0, plus=-100, when=(Compare(0x93, "==", 0xC0),)),),
+        over=((Compare(0x92, "==", 0xC0),), (Compare(0x93, "==", 0xC0),),
+              (Compare(0x90, "==", 0, mask=0xF0), Compare(0x91, "==", 0)),),
+        difficulties=(0, 1, 2, 3),
+    ),
     Game(
         "breakout",
         md5="f34f08e5eb96e500e851a80be3277a56",
@@ -84,6 +195,76 @@ _GAMES = (
         modes=tuple(range(0, 48, 4)),
         difficulties=(0, 1),
         controller="paddles",
+    ),
+    Game(
+        "chopper_command",
+        md5="c1cb228470a87beb5f36e90ac745da26",
+        cartridge="4K",
+        actions=ALL_ACTIONS,
+        score=_decimal(0xEC, 0xEE, unit=100),
+        lives=(Term(0xE4, mask=0x0F),),
+        over=((Compare(0xE4, "==", 0, mask=0x0F),),),
+        modes=(0, 2),
+        difficulties=(0, 1),
+    ),
+    Game(
+        "crazy_climber",
+        md5="55ef7b65066428367844342ed59f956c",
+        cartridge="F8",
+        actions=(0, 2, 3, 4, 5, 6, 7, 8, 9),
+        score=(Term(0x82, 100), Term(0x83, 1000), Term(0x84, 10000), Term(0x85, 100000),),
+        lives=(Term(0xAA),),
+        over=((Compare(0xAA, "==", 0),),),
+        modes=(0, 1, 2, 3),
+        difficulties=(0, 1),
+        rewards=(0, 2**31 - 1),
+        mode=(Term(0x80),),
+    ),
+    Game(
+        "demon_attack",
+        md5="f0e0addc07971561ab80d9abe1b8d333",
+        cartridge="4K",
+        actions=(0, 1, 3, 4, 11, 12),
+        score=(*_decimal(0x81, 0x83, 0x85),
+               Term(weight=0, plus=-1_123_450,  # before the first frame
+                    when=(Compare(0x81, "==", 0xAB), Compare(0x83, "==", 0xCD), Compare(0x85, "==", 0xEA))),),
+        lives=(Term(0xF2, plus=1),),
+        over=((Compare(0xF2, "==", 0), Compare(0xF1, "==", 0xBD)),),
+        modes=(1, 3, 5, 7),
+        difficulties=(0, 1),
+    ),
+    Game(
+        "freeway",
+        md5="8e0ab801b1705a740b476b7f588c6d16",
+        cartridge="2K",
+        actions=(0, 2, 5),
+        score=(Term(0xE7, bcd=True),),
+        over=((Compare(0xE9, ">=", 32),),),
+        modes=tuple(range(8)),
+        difficulties=(0, 1),
+        rewards=(0, 1),
+    ),
+    Game(
+        "frostbite",
+        md5="4ca73eb959299471788f0b685c3ba0b5",
+        cartridge="4K",
+        actions=ALL_ACTIONS,
+        score=_decimal(0xC8, 0xC9, 0xCA),
+        lives=(Term(0xCC, mask=0x0F, plus=1),),
+        over=((Compare(0xCC, "==", 0, mask=0x0F), Compare(0xF1, "==", 0x80, mask=0x80)),),
+        modes=(0, 2),
+    ),
+    Game(
+        "gopher",
+        md5="c16c79aad6272baffb8aae9a7fff0864",
+        cartridge="4K",
+        actions=(0, 1, 2, 3, 4, 10, 11, 12),
+        score=_decimal(0xB0, 0xB1, 0xB2),
+        lives=(Term(0xB4, mask=1), Term(0xB4, mask=2, shift=1), Term(0xB4, mask=4, shift=2),),
+        over=((Compare(0xB4, "==", 0, mask=7),),),
+        modes=(0, 2),
+        difficulties=(0, 1),
+        mode=(Term(0xD3),),
     ),
     Game(
         "pong",

@@ -15,12 +15,13 @@ from warpdrive.envs.atari.games import Compare, Game, Term
 from warpdrive.errors import DefinitionError
 
 ROWS = 48
-"""Maximum number of rows of a game."""
+"""Maximum number of rows of a game, with one that ends them."""
 COLUMNS = 8
 
 # columns of a row
 OPERATION, ADDRESS, MASK, SHIFT, BCD, WEIGHT, PLUS, RELATION = range(COLUMNS)
 VALUE = PLUS  # a comparison compares with the column that a term adds
+LEAST, MOST = WEIGHT, PLUS  # limits of the reward, in the last row
 
 # operations: a comparison makes the next row that is none depend on it
 END, COMPARE, SCORE, LIVES, OVER = range(5)
@@ -46,6 +47,7 @@ def program(game: Game) -> npt.NDArray[np.int32]:
         raise DefinitionError(f"the rules of {game.name} have {len(rows)} rows; at most {ROWS - 1} are possible")
     table = np.zeros((ROWS, COLUMNS), np.int32)
     table[: len(rows)] = rows
+    table[ROWS - 1, [LEAST, MOST]] = game.rewards
     return table
 
 
@@ -63,7 +65,10 @@ def _sum(operation: int, term: Term) -> list[int]:
 
 @wd.device_function
 def evaluate(ram, rules):
-    """Return score, lives and the end of the game, as integers, of the memory of one console."""
+    """Return score, lives and the end of the game, as integers, of the memory of one console.
+
+    At the end of a game there are no lives, whatever the memory says.
+    """
     score, lives, over = 0, 0, 0
     holds = True
     row = 0
@@ -94,17 +99,23 @@ def evaluate(ram, rules):
                     over = 1
             holds = True
         row += 1
-    return score, lives, over
+    return score, 0 if over != 0 else lives, over
+
+
+@wd.device_function
+def reward(before, after, rules):
+    """Return the reward of a frame from the scores before and after it."""
+    return min(max(after - before, rules[ROWS - 1, LEAST]), rules[ROWS - 1, MOST])
 
 
 @wd.kernel
-def evaluate_all(ram, rules, results):
-    """Write score, lives and end of the game for each row of ``ram`` into ``results``, of shape (rows, 3)."""
-    row = cuda.grid(1)
-    if row < ram.shape[0]:
-        results[row, 0], results[row, 1], results[row, 2] = evaluate(ram[row], rules)
+def evaluate_frames(ram, rules, results):
+    """Write reward, lives and end of the game of consecutive frames into ``results``, of shape (frames, 3).
 
-
-def difference(game: Game, before: int, after: int) -> int:
-    """Return the reward of a frame from the scores before and after it."""
-    return after - before
+    The first row of ``ram`` is the memory before the first frame, whose reward is 0.
+    """
+    frame = cuda.grid(1)
+    if frame < ram.shape[0]:
+        score, results[frame, 1], results[frame, 2] = evaluate(ram[frame], rules)
+        before = evaluate(ram[max(frame - 1, 0)], rules)[0]
+        results[frame, 0] = reward(before, score, rules)
