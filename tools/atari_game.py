@@ -260,6 +260,32 @@ def ends(name: str, episodes: int, frames: int) -> list[str]:
     return lines
 
 
+def equal_bytes(name: str, episodes: int, frames: int) -> list[str]:
+    """Return bytes whose bits, plus a constant, are the number of lives in most frames."""
+    rams, lives = [], []
+    for number in range(episodes):
+        ale = console(name, number)
+        generator = np.random.default_rng(number)
+        for action in itertools.islice(actions(ale, ("held", "random", "cycle")[number % 3], generator), frames):
+            ale.act(action)
+            if ale.game_over():
+                break
+            rams.append(ale.getRAM())
+            lives.append(ale.lives())
+    ram, wanted = np.array(rams, int), np.array(lives)
+    if len(set(lives)) < 2:
+        return ["  lives do not change"]
+    found = []
+    for i, mask in itertools.product(range(SIZE), MASKS):
+        bits = (ram[:, i] & mask) >> ((mask & -mask).bit_length() - 1)
+        for sign in (1, -1):
+            plus, number = Counter((wanted - sign * bits).tolist()).most_common(1)[0]
+            if len(set(bits.tolist())) > 1:
+                found.append((number / len(wanted), f"  {RAM + i:x} mask {mask:02x}: {sign} * bits + {plus}"))
+    found.sort(reverse=True)
+    return [f"{text} in {share:.4f} of frames" for share, text in found[:4]]
+
+
 def mode_bytes(name: str) -> list[str]:
     """Return the bytes that differ between modes after a reset."""
     ale = console(name)
@@ -302,6 +328,7 @@ def main() -> None:
     print("\n".join(facts(options.name)))
     print("modes:", *mode_bytes(options.name), sep="\n")
     print("ends:", *ends(options.name, 9, options.frames), sep="\n")
+    print("lives:", *equal_bytes(options.name, 6, options.frames), sep="\n")
     counts: Counter[tuple[int, str, str]] = Counter()
     screenings = 0
     for label, ale, state in states(options.name, generator, options.frames, options.states):

@@ -34,7 +34,9 @@ class Record(NamedTuple):
 def bytes_of(game: Game) -> list[int]:
     """Return the addresses that the rules of a game read."""
     terms = [*game.score, *game.lives]
-    compares = [c for group in game.over for c in group] + [c for term in terms for c in term.when]
+    compares = [c for group in (*game.over, game.score_if, game.loss_if) for c in group] + [
+        c for term in terms for c in term.when
+    ]
     return sorted({t.address for t in terms if t.weight} | {c.address for c in compares})
 
 
@@ -83,7 +85,7 @@ def episode(game: Game, number: int, frames: int, anywhere: bool = False) -> Rec
 def differences(game: Game, record: Record) -> list[str]:
     """Return a line for each frame in which the rules differ from ale-py."""
     results = np.zeros((len(record.ram), 3), np.int32)
-    rules.evaluate_frames.forall(len(results))(record.ram, rules.program(game), results)
+    rules.evaluate_frames[1, 1](record.ram, rules.program(game), results)
     rewards = results[1:, 0]
     bad = (results[:, 1] != record.lives) | (results[:, 2] != record.over)
     bad[1:] |= rewards != record.rewards

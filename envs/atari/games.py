@@ -54,8 +54,12 @@ class Game:
     """Terms whose sum is the score; the reward of a frame is its increase, within ``rewards``."""
     lives: tuple[Term, ...] = ()
     """Terms whose sum is the number of lives; none for games without lives."""
+    loss_if: tuple[Compare, ...] = ()
+    """One life less than in the frame before counts only if all of these hold."""
     over: tuple[tuple[Compare, ...], ...] = ()
     """The game is over if all comparisons of one of these tuples hold."""
+    score_if: tuple[Compare, ...] = ()
+    """Unless all of these hold, the score is that of the frame before."""
     rewards: tuple[int, int] = (-(2**31), 2**31 - 1)
     """Least and largest reward of a frame."""
     modes: tuple[int, ...] = (0,)
@@ -126,6 +130,18 @@ _GAMES = (
         over=((Compare(0xD3, "==", 1, mask=0x0F), Compare(0xC7, "==", 1)),),
     ),
     Game(
+        "atlantis",
+        md5="9ad36e699ef6f45d9eb6c4cf90475c9f",
+        cartridge="4K",
+        actions=(0, 1, 11, 12),
+        score=_decimal(0xA1, 0xA3, 0xA2, unit=100),
+        lives=(Term(0xF1),),
+        over=((Compare(0xF1, "==", 0xFF),),),
+        modes=(0, 1, 2, 3),
+        score_if=(Compare(0xF1, "!=", 0xFF),),
+        mode=(Term(0x8D),),
+    ),
+    Game(
         "bank_heist",
         md5="00ce0bdd43aed84a983bef38fe7f5ee3",
         cartridge="4K",
@@ -159,6 +175,7 @@ _GAMES = (
         lives=(Term(0x85, plus=1),),
         over=((Compare(0x85, "==", 0xFF),),),
         difficulties=(0, 1),
+        loss_if=(Compare(0x8C, "==", 1),),
     ),
     Game(
         "berzerk",
@@ -170,6 +187,17 @@ _GAMES = (
         over=((Compare(0xDA, "==", 0xFF),),),
         modes=(1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 18),
         mode=(Term(0x80),),
+    ),
+    Game(
+        "bowling",
+        md5="c9b7afad3bfd922e006a6bfc1d4f3fe7",
+        cartridge="2K",
+        actions=(0, 1, 2, 5, 10, 13),
+        score=_decimal(0xA6, 0xA1),
+        over=((Compare(0xA4, ">=", 17),),),
+        modes=(0, 2, 4),
+        difficulties=(0, 1),
+        mode=(Term(0x82),),
     ),
     Game(
         "boxing",
@@ -206,6 +234,7 @@ _GAMES = (
         over=((Compare(0xE4, "==", 0, mask=0x0F),),),
         modes=(0, 2),
         difficulties=(0, 1),
+        mode=(Term(0xE0),),
     ),
     Game(
         "crazy_climber",
@@ -232,6 +261,16 @@ _GAMES = (
         over=((Compare(0xF2, "==", 0), Compare(0xF1, "==", 0xBD)),),
         modes=(1, 3, 5, 7),
         difficulties=(0, 1),
+        mode=(Term(0xEA),),
+    ),
+    Game(
+        "fishing_derby",
+        md5="b8865f05676e64f3bec72b9defdacfa7",
+        cartridge="2K",
+        actions=ALL_ACTIONS,
+        score=(Term(0xBD, bcd=True), Term(0xBE, -1, bcd=True),),
+        over=((Compare(0xBD, "==", 0x99),), (Compare(0xBE, "==", 0x99),),),
+        difficulties=(0, 1, 2, 3),
     ),
     Game(
         "freeway",
@@ -243,6 +282,7 @@ _GAMES = (
         modes=tuple(range(8)),
         difficulties=(0, 1),
         rewards=(0, 1),
+        mode=(Term(0x80),),
     ),
     Game(
         "frostbite",
@@ -253,6 +293,7 @@ _GAMES = (
         lives=(Term(0xCC, mask=0x0F, plus=1),),
         over=((Compare(0xCC, "==", 0, mask=0x0F), Compare(0xF1, "==", 0x80, mask=0x80)),),
         modes=(0, 2),
+        mode=(Term(0x80),),
     ),
     Game(
         "gopher",
@@ -265,6 +306,17 @@ _GAMES = (
         modes=(0, 2),
         difficulties=(0, 1),
         mode=(Term(0xD3),),
+    ),
+    Game(
+        "gravitar",
+        md5="8ac18076d01a6b63acf6e2cab4968940",
+        cartridge="F8",
+        actions=ALL_ACTIONS,
+        score=_decimal(0x87, 0x88, 0x89),
+        lives=(Term(0x84, plus=1),),
+        over=((Compare(0x81, "==", 1),),),
+        modes=tuple(range(5)),
+        mode=(Term(0x80),),
     ),
     Game(
         "pong",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import cuda
 
 import warpdrive as wd
 from warpdrive.envs.atari.games import Compare, Game, Term
@@ -24,7 +23,7 @@ VALUE = PLUS  # a comparison compares with the column that a term adds
 LEAST, MOST = WEIGHT, PLUS  # limits of the reward, in the last row
 
 # operations: a comparison makes the next row that is none depend on it
-END, COMPARE, SCORE, LIVES, OVER = range(5)
+END, COMPARE, SCORE, LIVES, SCORE_IF, LOSS_IF, OVER = range(7)
 
 RELATIONS = ("==", "!=", "<", ">=")
 EQUAL, DIFFERENT, LESS, NOT_LESS = range(len(RELATIONS))
@@ -40,9 +39,11 @@ def program(game: Game) -> npt.NDArray[np.int32]:
         for term in terms:
             rows += [_comparison(compare) for compare in term.when]
             rows.append(_sum(operation, term))
-    for together in game.over:
-        rows += [_comparison(compare) for compare in together]
-        rows.append([OVER, *[0] * (COLUMNS - 1)])
+    conditions = [(SCORE_IF, game.score_if), (LOSS_IF, game.loss_if), *((OVER, together) for together in game.over)]
+    for operation, together in conditions:
+        if together:
+            rows += [_comparison(compare) for compare in together]
+            rows.append([operation, *[0] * (COLUMNS - 1)])
     if len(rows) >= ROWS:
         raise DefinitionError(f"the rules of {game.name} have {len(rows)} rows; at most {ROWS - 1} are possible")
     table = np.zeros((ROWS, COLUMNS), np.int32)
@@ -64,10 +65,11 @@ def _sum(operation: int, term: Term) -> list[int]:
 
 
 @wd.device_function
-def evaluate(ram, rules):
+def evaluate(ram, rules, score_before, lives_before):
     """Return score, lives and the end of the game, as integers, of the memory of one console.
 
-    At the end of a game there are no lives, whatever the memory says.
+    ``score_before`` and ``lives_before`` are those of the frame before, or 0: some games have frames in which the
+    memory does not give them. At the end of a game there are no lives, whatever the memory says.
     """
     score, lives, over = 0, 0, 0
     holds = True
@@ -86,7 +88,11 @@ def evaluate(ram, rules):
             else:
                 holds = holds and bits >= value
         else:
-            if holds:
+            if operation == SCORE_IF:
+                score = score if holds else score_before
+            elif operation == LOSS_IF:
+                lives = lives_before if lives == lives_before - 1 and not holds else lives
+            elif holds:
                 bits >>= rules[row, SHIFT]
                 if rules[row, BCD] != 0:
                     bits -= 6 * (bits >> 4)
@@ -112,10 +118,10 @@ def reward(before, after, rules):
 def evaluate_frames(ram, rules, results):
     """Write reward, lives and end of the game of consecutive frames into ``results``, of shape (frames, 3).
 
-    The first row of ``ram`` is the memory before the first frame, whose reward is 0.
+    The first row of ``ram`` is the memory before the first frame, whose reward is 0. One thread does it.
     """
-    frame = cuda.grid(1)
-    if frame < ram.shape[0]:
-        score, results[frame, 1], results[frame, 2] = evaluate(ram[frame], rules)
-        before = evaluate(ram[max(frame - 1, 0)], rules)[0]
-        results[frame, 0] = reward(before, score, rules)
+    before, lives, over = evaluate(ram[0], rules, 0, 0)
+    for frame in range(ram.shape[0]):
+        score, lives, over = evaluate(ram[frame], rules, before, lives)
+        results[frame, 0], results[frame, 1], results[frame, 2] = reward(before, score, rules), lives, over
+        before = score
