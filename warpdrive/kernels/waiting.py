@@ -358,33 +358,46 @@ def _conditions(loop: Loop) -> list[ast.expr]:
 
 
 def _dependences_of_names(body: list[ast.stmt]) -> dict[str, set[str]]:
-    """Return the names that each name assigned in the statements depends on."""
-    return {name: _dependences(body, parts)[0] for name, parts in _assignments(body, [])}
+    """Return the names that each name assigned in the statements depends on, by its last assignment."""
+    assignments = list(_assignments(body, []))
+    by_name = _by_name(assignments)
+    return {name: _reached(by_name, parts)[0] for name, parts in dict(assignments).items()}
 
 
 def _dependences(body: list[ast.stmt], conditions: Sequence[ast.AST]) -> tuple[set[str], list[ast.AST]]:
     """Return the names that conditions depend on through assignments in the statements, and the expressions."""
-    expressions: list[ast.AST] = [*conditions]
-    assignments = list(_assignments(body, []))
-    names = loaded_names(expressions)
-    while True:
-        more = [
-            node
-            for name, parts in assignments
-            if name in names
-            for node in parts
-            if not any(node is known for known in expressions)
-        ]
-        if not more:
-            return names, expressions
-        expressions += more
-        names |= loaded_names(more)
+    return _reached(_by_name(_assignments(body, [])), conditions)
+
+
+def _by_name(assignments: Iterable[tuple[str, list[ast.AST]]]) -> dict[str, dict[int, ast.AST]]:
+    """Return for each assigned name the expressions that it depends on, by their ids."""
+    found: dict[str, dict[int, ast.AST]] = {}
+    for name, parts in assignments:
+        found.setdefault(name, {}).update((id(node), node) for node in parts)
+    return found
+
+
+def _reached(
+    by_name: Mapping[str, dict[int, ast.AST]], conditions: Sequence[ast.AST]
+) -> tuple[set[str], list[ast.AST]]:
+    """Return the names and expressions that conditions depend on."""
+    expressions = {id(node): node for node in conditions}
+    names = loaded_names(conditions)
+    pending = list(names)
+    while pending:
+        new = {key: node for key, node in by_name.get(pending.pop(), {}).items() if key not in expressions}
+        expressions |= new
+        more = loaded_names(new.values()) - names
+        names |= more
+        pending += more
+    return names, list(expressions.values())
 
 
 def _assignments(body: list[ast.stmt], around: list[ast.AST]) -> Iterator[tuple[str, list[ast.AST]]]:
     """Iterate over assigned names and arrays, each with the expressions that the new value depends on."""
     for node in body:
-        for call in _atomics([node]):
+        own = node.test if isinstance(node, ast.If | ast.While) else node.iter if isinstance(node, ast.For) else node
+        for call in _atomics([own]):
             yield _root(call.args[0]), [*call.args[1:], *around]
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets

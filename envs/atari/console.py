@@ -1,0 +1,57 @@
+"""A frame of the console: rebases the clocks, and lets the processor run until the vertical synchronisation."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs.atari import beam, processor
+from warpdrive.envs.atari.machine import (
+    CHANGED,
+    CYCLES,
+    CYCLES_PER_LINE,
+    DRAWN_UNTIL,
+    DUMP_END,
+    FRAME_DONE,
+    PARITY,
+    TIMER_FLAG_RESET,
+    TIMER_SET,
+    VSYNC_END,
+)
+from warpdrive.envs.atari.tia import NEVER
+
+
+@wd.device_function
+def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_lines, last_line, drawn):
+    """Emulate one frame of a console.
+
+    Args:
+        ram: RAM of the RIOT, uint8 ``[128]``.
+        registers: State of the chips, int32 ``[machine.SIZE]``, with the inputs of the frame.
+        cartridge_ram: uint8 ``[128]``.
+        rom: Bytes of the cartridge, uint8, and two more.
+        screen: Colours of this frame and of the one before, uint8 ``[2, num_lines, 160]``.
+        kind: Kind of the cartridge, an index of ``machine.CARTRIDGES``.
+        first_line: First visible line.
+        num_lines: Number of visible lines.
+        last_line: Line after which a frame ends without vertical synchronisation.
+        drawn: If false, ``screen`` is left as it is, which is faster.
+    """
+    objects = cuda.local.array((6, 4), np.int64)
+    if registers[FRAME_DONE]:
+        cycles = registers[CYCLES] % CYCLES_PER_LINE
+        passed = registers[CYCLES] - cycles
+        registers[CYCLES] = cycles
+        registers[TIMER_SET] -= passed
+        registers[TIMER_FLAG_RESET] -= passed
+        registers[DUMP_END] -= passed
+        registers[VSYNC_END] = NEVER
+        if drawn:
+            registers[PARITY] ^= 1
+        registers[DRAWN_UNTIL] = 0
+    registers[CHANGED] = 63
+    processor.run(
+        ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, num_lines, last_line, drawn
+    )  # fmt: skip
+    beam.advance(registers, objects, screen, 3 * registers[CYCLES], first_line, num_lines, drawn)

@@ -1,0 +1,220 @@
+"""The TIA: its registers. ``beam.py`` has the picture and the collisions.
+
+A write takes effect some colour clocks later: the picture is computed up to there with the former value first. Source:
+Stella Programmer's Guide (S. Wright, 1979); A. Towers, "Atari TIA hardware notes".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import warpdrive as wd
+from warpdrive.envs.atari import beam
+from warpdrive.envs.atari.machine import (
+    BLANK_CLOCKS,
+    BLANKED,
+    CHANGED,
+    CLOCKS_PER_LINE,
+    COLLISIONS,
+    COLUBK,
+    COLUP0,
+    COLUP1,
+    COLUPF,
+    CTRLPF,
+    CYCLES_PER_LINE,
+    DUMP_END,
+    ENABL,
+    ENAM0,
+    ENAM1,
+    FRAME_DONE,
+    GRP0,
+    GRP1,
+    HMP0,
+    INPT4,
+    NUSIZ0,
+    NUSIZ1,
+    OLD_ENABL,
+    OLD_GRP0,
+    OLD_GRP1,
+    PADDLES,
+    PLAYFIELD,
+    POSITIONS,
+    REFLECTED,
+    REFP0,
+    REFP1,
+    RESMP0,
+    RESMP1,
+    SUPPRESSED,
+    VBLANK,
+    VDELBL,
+    VDELP0,
+    VDELP1,
+    VSYNC,
+    VSYNC_END,
+    WIDTH,
+)
+
+NEVER = 0x7FFFFFFF
+P0, P1, M0, M1, BALL, FIELD = (1 << i for i in range(6))
+_WRITES = {
+    # address: (register, bits, colour clocks until it takes effect, objects that change)
+    0x01: (VBLANK, 0xFF, 1, 0),
+    0x04: (NUSIZ0, 0xFF, 8, P0 | M0),
+    0x05: (NUSIZ1, 0xFF, 8, P1 | M1),
+    0x06: (COLUP0, 0xFE, 0, 0),
+    0x07: (COLUP1, 0xFE, 0, 0),
+    0x08: (COLUPF, 0xFE, 0, 0),
+    0x09: (COLUBK, 0xFE, 0, 0),
+    0x0A: (CTRLPF, 0xFF, 0, BALL | FIELD),
+    0x0B: (REFP0, 0x08, 1, P0),
+    0x0C: (REFP1, 0x08, 1, P1),
+    0x0D: (PLAYFIELD, 0xFF, 0, FIELD),
+    0x0E: (PLAYFIELD, 0xFF, 0, FIELD),
+    0x0F: (PLAYFIELD, 0xFF, 0, FIELD),
+    0x10: (0, 0, 0, P0),
+    0x11: (0, 0, 0, P1),
+    0x12: (0, 0, 8, M0),
+    0x13: (0, 0, 8, M1),
+    0x14: (0, 0, 0, BALL),
+    0x1B: (GRP0, 0xFF, 1, P0 | P1),
+    0x1C: (GRP1, 0xFF, 1, P0 | P1 | BALL),
+    0x1D: (ENAM0, 0x02, 1, M0),
+    0x1E: (ENAM1, 0x02, 1, M1),
+    0x1F: (ENABL, 0x02, 1, BALL),
+    **{0x20 + i: (HMP0 + i, 0xFF, 0, 0) for i in range(5)},
+    0x25: (VDELP0, 0x01, 0, P0),
+    0x26: (VDELP1, 0x01, 0, P1),
+    0x27: (VDELBL, 0x01, 0, BALL),
+    0x28: (RESMP0, 0x02, 0, M0),
+    0x29: (RESMP1, 0x02, 0, M1),
+    0x2A: (0, 0, 3, P0 | P1 | M0 | M1 | BALL),
+    0x2C: (0, 0, 0, 0),
+}
+REGISTER, MASK, DELAY, CHANGES = (
+    np.array([_WRITES.get(place, (0, 0, 0, 0))[i] for place in range(64)], np.uint8) for i in range(4)
+)
+PADDLE_CYCLES_PER_OHM = 1.6e-8 * 1.19e6
+"""Time in which the capacitor of a paddle is charged: 1.6 R C at 1.19 MHz, with C = 0.01 uF."""
+
+
+@wd.device_function
+def read(registers, objects, screen, address, data_bus, cycles, first_line, num_lines, drawn):
+    """Return a collision latch or an input; the lower bits are what was last on the bus."""
+    place = address & 0x0F
+    rest = data_bus & 0x3F
+    if place < 8:
+        beam.advance(registers, objects, screen, 3 * cycles, first_line, num_lines, drawn)
+        return ((registers[COLLISIONS] >> (2 * place)) & 3) << 6 | rest
+    if place < 12:
+        ohm = registers[PADDLES + place - 8]
+        if ohm < 0 or registers[VBLANK] & 0x80:
+            return rest
+        return (0x80 if cycles - registers[DUMP_END] > int(PADDLE_CYCLES_PER_OHM * ohm) else 0) | rest
+    if place < 14:
+        return registers[INPT4 + place - 12] | rest
+    return rest
+
+
+@wd.device_function
+def write(
+    registers, objects, screen, address, value, cycles, first_line, num_lines, last_line, drawn
+):  # fmt: skip
+    """Write to a register.
+
+    Returns:
+        The time after it: WSYNC stops the processor until the end of the line.
+    """
+    place = address & 0x3F
+    clock = 3 * cycles
+    if clock > last_line * CLOCKS_PER_LINE:
+        registers[FRAME_DONE] = 1
+    if place == 0x00:
+        _write_vsync(registers, value, clock)
+        return cycles
+    if place == 0x02:  # WSYNC
+        return (cycles + CYCLES_PER_LINE - 1) // CYCLES_PER_LINE * CYCLES_PER_LINE
+    if place > 0x2C or 0x15 <= place <= 0x1A or place == 0x03:  # sound, and what is not connected
+        return cycles
+
+    # the state that does not change the picture
+    stored, value = np.int32(REGISTER[place]), value & np.int32(MASK[place])
+    if place == 0x0D:
+        value = registers[PLAYFIELD] & 0xFFFF0 | value >> 4
+    elif place == 0x0E:
+        value = registers[PLAYFIELD] & 0xFF00F | beam.reversed_bits(value) << 4
+    elif place == 0x0F:
+        value = registers[PLAYFIELD] & 0x00FFF | value << 12
+    elif 0x20 <= place <= 0x24:  # HMP0 to HMBL
+        registers[stored] = value >> 4
+        return cycles
+    elif place == 0x2B:  # HMCLR
+        for which in range(5):
+            registers[HMP0 + which] = 0
+        return cycles
+    if stored != 0 and registers[stored] == value and place != 0x1B and place != 0x1C:
+        return cycles
+
+    # the picture until the change takes effect
+    delay = np.int32(DELAY[place])
+    position, phase = 0, 0
+    if 0x0D <= place <= 0x0F:  # from the next group of four pixels on that is two clocks away or more
+        delay = 2 + (-2 - clock & 3)
+    elif 0x10 <= place <= 0x14:
+        in_line = clock % CLOCKS_PER_LINE
+        is_player = place <= 0x11
+        position = 3 if is_player else 2
+        if in_line >= BLANK_CLOCKS:
+            position = (in_line - BLANK_CLOCKS + position + 2) % WIDTH
+        if is_player:
+            phase = beam.phase_of_player(registers, place - 0x10, position)
+            delay = 11 if phase == 1 else 0
+    if drawn or place < 0x06 or place > 0x09:
+        beam.advance(registers, objects, screen, clock + delay, first_line, num_lines, drawn)
+
+    # the change
+    changed = np.int32(CHANGES[place])
+    if place == 0x01:
+        if registers[VBLANK] & 0x80 and value & 0x80 == 0:
+            registers[DUMP_END] = cycles
+    elif place == 0x0A:  # CTRLPF
+        if clock % CLOCKS_PER_LINE < BLANK_CLOCKS + WIDTH // 2 - 1:
+            registers[REFLECTED] = value & 1
+    elif 0x10 <= place <= 0x14:  # RESP0 to RESBL
+        registers[POSITIONS + place - 0x10] = position
+        if place <= 0x11:
+            bit = 1 << (place - 0x10)
+            registers[SUPPRESSED] = registers[SUPPRESSED] & ~bit if phase == -1 else registers[SUPPRESSED] | bit
+    elif place == 0x1B:  # GRP0
+        registers[OLD_GRP1] = registers[GRP1]
+    elif place == 0x1C:  # GRP1
+        registers[OLD_GRP0] = registers[GRP0]
+        registers[OLD_ENABL] = registers[ENABL]
+    elif (place == 0x28 or place == 0x29) and value == 0:  # RESMP0, RESMP1: released in the middle of the player
+        which = place - 0x28
+        size = registers[NUSIZ0 + which] & 7
+        middle = 8 if size == 5 else 16 if size == 7 else 4
+        registers[POSITIONS + 2 + which] = (registers[POSITIONS + which] + middle) % WIDTH
+    elif place == 0x2A:  # HMOVE
+        if clock % CLOCKS_PER_LINE < BLANK_CLOCKS:
+            registers[BLANKED] = 1
+        for which in range(5):
+            nibble = registers[HMP0 + which]
+            left = nibble if nibble < 8 else nibble - 16
+            registers[POSITIONS + which] = (registers[POSITIONS + which] - left + WIDTH) % WIDTH
+    elif place == 0x2C:  # CXCLR
+        registers[COLLISIONS] = 0
+    if stored != 0:
+        registers[stored] = value
+    registers[CHANGED] |= changed
+    return cycles
+
+
+@wd.device_function
+def _write_vsync(registers, value, clock):
+    """Begin or end the vertical synchronisation, whose end is the end of the frame."""
+    registers[VSYNC] = value
+    if value & 2:
+        registers[VSYNC_END] = clock + CLOCKS_PER_LINE
+    elif clock >= registers[VSYNC_END]:
+        registers[VSYNC_END] = NEVER
+        registers[FRAME_DONE] = 1
