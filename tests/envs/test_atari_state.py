@@ -1,0 +1,146 @@
+"""States of ale-py: the meaning of their fields by experiment, and the way back."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpdrive.envs.atari import ale_state
+
+ale_py = pytest.importorskip("ale_py", reason="the extra `atari`")
+
+CARTRIDGES = {
+    "pong": "2K",
+    "space_invaders": "4K",
+    "asterix": "F8",
+    "elevator_action": "F8SC",
+    "solaris": "F6",
+    "klax": "F6SC",
+    "tutankham": "E0",
+    "robotank": "FE",
+}
+PROGRAM = 0x80
+
+
+def game(name: str, frames: int = 0) -> Any:
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ale = ale_py.ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.setInt("random_seed", 1)
+    ale.loadROM(ale_py.roms.get_rom_path(name))
+    ale.reset_game()
+    minimal = ale.getMinimalActionSet()
+    for frame in range(frames):
+        ale.act(minimal[frame // 4 % len(minimal)])
+    return ale
+
+
+def state_of(ale: Any) -> ale_state.AleState:
+    return ale_state.parse(ale.cloneState().serialize())
+
+
+def after_program(ale: Any, code: list[int], start: ale_state.AleState) -> ale_state.AleState:
+    """Run a program of the RAM, which ends the frame with VSYNC, from a state."""
+    ends_frame = [0xA9, 2, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02, 0xA9, 0, 0x85, 0x00]
+    start.processor.pc = PROGRAM
+    start.riot.ram[: len(code) + len(ends_frame)] = code + ends_frame
+    ale.restoreState(ale_py.ALEState(ale_state.write(start)))
+    ale.act(0)
+    return state_of(ale)
+
+
+@pytest.mark.parametrize("name", CARTRIDGES)
+@pytest.mark.parametrize("include_rng", [False, True])
+def test_bytes_of_a_state_are_written_as_they_were(name: str, include_rng: bool) -> None:
+    ale = game(name, 50)
+    serialized = ale.cloneState(include_rng=include_rng).serialize()
+    state = ale_state.parse(serialized)
+    assert ale_state.write(state) == serialized
+    assert state.cartridge.kind == CARTRIDGES[name] and (state.generator is not None) == include_rng
+    assert np.array_equal(state.riot.ram, ale.getRAM())
+    assert (state.frame, state.episode_frame) == (ale.getFrameNumber(), ale.getEpisodeFrameNumber())
+
+
+def test_registers_of_the_tia_are_where_a_program_writes_them() -> None:
+    ale = game("pong", 10)
+    start = ale.cloneState().serialize()
+    expected = {  # by address: value after 0xA7 is written
+        0x04: ("nusiz", 0, 0xA7), 0x05: ("nusiz", 1, 0xA7),
+        0x0A: ("ctrlpf", None, 0xA7), 0x0B: ("refp", 0, False), 0x0C: ("refp", 1, False),
+        0x0D: ("playfield", None, 0x0000A), 0x0E: ("playfield", None, 0x00A70), 0x0F: ("playfield", None, 0xA7000),
+        0x1B: ("grp", 0, 0xA7), 0x1C: ("grp", 1, 0xA7),
+        0x1D: ("enam", 0, True), 0x1E: ("enam", 1, True), 0x1F: ("enabl", None, True),
+        0x20: ("motion", 0, 10), 0x21: ("motion", 1, 10), 0x22: ("motion", 2, 10), 0x23: ("motion", 3, 10),
+        0x24: ("motion", 4, 10), 0x25: ("vdelp", 0, True), 0x26: ("vdelp", 1, True), 0x27: ("vdelbl", None, True),
+        0x28: ("resmp", 0, True), 0x29: ("resmp", 1, True),
+    }  # fmt: skip
+    clear = [0xA9, 0, 0xA2, 0x2A, 0x95, 0x03, 0xCA, 0xD0, 0xFB]  # writes 0 to 0x04 and all after it
+    for address, (name, index, value) in expected.items():
+        tia = after_program(ale, [*clear, 0xA9, 0xA7, 0x85, address], ale_state.parse(start)).tia
+        found = getattr(tia, name) if index is None else getattr(tia, name)[index]
+        assert found == value, hex(address)
+    for address, which in ((0x06, 0), (0x07, 1), (0x08, 2), (0x09, 3)):
+        tia = after_program(ale, [0xA9, 0xA7, 0x85, address], ale_state.parse(start)).tia
+        assert tia.colours[which] == np.uint32(0xA6A6A6A6).view(np.int32)
+
+
+def test_collisions_are_the_latches_that_a_program_reads() -> None:
+    ale = game("pong", 10)
+    reads = [byte for place in range(8) for byte in (0xA5, place, 0x85, 0xF0 + place)]
+    for bit in range(15):
+        state = state_of(ale)
+        state.tia.collisions = 1 << bit
+        expected = ale_state.from_ale(ale_state.write(state))["registers"][ale_state.machine.COLLISIONS]
+        ram = after_program(game("pong", 10), reads, state).riot.ram
+        read = [int(ram[0x70 + place]) >> 6 for place in range(8)]
+        assert sum(latches << 2 * place for place, latches in enumerate(read)) == expected
+
+
+def test_timer_is_where_a_program_writes_it() -> None:
+    ale = game("pong", 10)
+    for address, shift in ((0x94, 0), (0x95, 3), (0x96, 6), (0x97, 10)):
+        state = state_of(ale)
+        code = [0xEA, 0xA9, 0x5A, 0x8D, address, 2, 0xA9, 0x3C, 0x8D, 0x81, 2]
+        riot = after_program(ale, code, state).riot
+        assert (riot.timer, riot.shift, riot.ddra, riot.read_after) == (0x5A, shift, 0x3C, False)
+        assert riot.timer_set == 2 + 2 + 4  # a frame begins at 0; all cycles of STA have passed
+    riot = after_program(ale, [0xA9, 0, 0x8D, 0x94, 2, *[0xEA] * 20, 0xAD, 0x84, 2], state_of(ale)).riot
+    assert riot.read_after and riot.flag_reset == 2 + 4 + 40 + 4
+
+
+@pytest.mark.parametrize("name", [*CARTRIDGES, "breakout", "qbert", "tetris"])
+def test_a_state_survives_the_console(name: str) -> None:
+    ale = game(name)
+    minimal = ale.getMinimalActionSet()
+    for frame in range(40):
+        ale.act(minimal[frame // 4 % len(minimal)])
+        state = state_of(ale)
+        again = ale_state.to_ale(ale_state.from_ale(state), state)
+        for chip in ("processor", "riot", "tia", "cartridge"):
+            for entry in dataclasses.fields(getattr(state, chip)):
+                if entry.name != "vsync_finish":  # all times of the far future are one
+                    left, right = (getattr(getattr(s, chip), entry.name) for s in (state, again))
+                    assert np.array_equal(left, right), (frame, chip, entry.name)
+        assert (state.cycles, state.paddles.tolist()) == (again.cycles, again.paddles.tolist())
+
+
+def test_ale_continues_from_a_written_state() -> None:
+    ale = game("breakout", 20)
+    state = state_of(ale)
+    other = game("breakout")
+    other.restoreState(ale_py.ALEState(ale_state.write(ale_state.to_ale(ale_state.from_ale(state), state))))
+    for frame in range(100):
+        action = (0, 1, 3, 4)[frame // 4 % 4]
+        assert ale.act(action) == other.act(action)
+        assert np.array_equal(ale.getRAM(), other.getRAM()) and np.array_equal(ale.getScreen(), other.getScreen())
+
+
+def test_bytes_that_are_no_state_are_rejected() -> None:
+    serialized = game("pong").cloneState().serialize()
+    with pytest.raises(ValueError, match="Expected 'System' at byte"):
+        ale_state.parse(serialized.replace(b"System", b"Sistem"))
+    with pytest.raises(ValueError, match=r"Cartridge9K.*is not emulated"):
+        ale_state.parse(serialized.replace(b"Cartridge2K", b"Cartridge9K"))

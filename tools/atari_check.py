@@ -1,0 +1,370 @@
+"""Compare the console of the environment ``atari`` with ale-py, frame by frame: RAM, screen and registers.
+
+``python tools/atari_check.py pong`` seeds a console with the state of ale-py's after a reset, and plays the same random
+actions in both. At the first difference it prints the bytes, and the registers that differ then and in the frame where
+registers began to. After the end of a game both go on from the next reset.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import warpdrive as wd
+from warpdrive.envs.atari import ale_state, console, machine
+
+try:
+    import ale_py
+except ImportError:
+    sys.exit("The comparison needs ale-py, which is not installed: pip install ale-py")
+
+HELD = 4
+"""Frames for which an action is held."""
+CHUNK = 50
+"""Frames between two comparisons."""
+PADDLE_GAMES = {"backgammon", "blackjack", "breakout", "casino", "kaboom", "pong"}
+PADDLE_STEP = 23_000
+UNPLAYABLE = {
+    "combat": "two players",
+    "joust": "two players",
+    "maze_craze": "two players",
+    "warlords": "four players",
+    "pitfall2": "DPC cartridge",
+}
+"""ROMs of ale-py that are not compared: its interface for one player refuses them, or the cartridge is not emulated."""
+
+# registers that a state of ale-py lacks, or that hold something else at the end of a frame
+_NOT_COMPARED = {
+    machine.OUTA, machine.SUPPRESSED, machine.CHANGED, machine.REFLECTED, machine.BLANKED, machine.DRAWN_UNTIL,
+    machine.FRAME_DONE, machine.PARITY, machine.SWCHA, machine.SWCHB, machine.INPT4, machine.INPT5,
+    *range(machine.PADDLES, machine.PADDLES + 4),
+}  # fmt: skip
+
+
+@dataclass
+class Difference:
+    """First difference of a comparison."""
+
+    frame: int
+    where: str
+    """Byte, pixel or register."""
+    ours: int
+    expected: int
+    details: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Result:
+    """Comparison of a game."""
+
+    game: str
+    cartridge: str
+    frames: int = 0
+    resets: int = 0
+    ram: Difference | None = None
+    registers: Difference | None = None
+    screen: Difference | None = None
+    screens_differing: int = 0
+    """Frames whose picture differs in any pixel."""
+    seconds: float = 0.0
+
+
+@wd.kernel
+def run_frames(
+    ram, registers, cartridge_ram, rom, screen, kind, first_line, num_lines, last_line, drawn, inputs,
+    rams, all_registers, screens,
+):  # fmt: skip
+    """Emulate a frame for each row of ``inputs``, and keep RAM, registers and picture of each."""
+    for frame in range(inputs.shape[0]):
+        for i in range(inputs.shape[1]):
+            registers[machine.SWCHA + i] = inputs[frame, i]
+        console.run_frame(
+            ram, registers, cartridge_ram, rom, screen, kind, first_line, num_lines, last_line, drawn
+        )  # fmt: skip
+        for i in range(128):
+            rams[frame, i] = ram[i]
+        for i in range(registers.size):
+            all_registers[frame, i] = registers[i]
+        if drawn:
+            for row in range(screen.shape[1]):
+                for column in range(screen.shape[2]):
+                    screens[frame, row, column] = screen[registers[machine.PARITY], row, column]
+
+
+def ale_console(name: str, seed: int) -> Any:
+    """Return ale-py's console with a game at its start: every action has an effect, and lasts a frame."""
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ale = ale_py.ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.setInt("frame_skip", 1)
+    ale.setInt("random_seed", seed)
+    ale.loadROM(ale_py.roms.get_rom_path(name))
+    ale.reset_game()
+    return ale
+
+
+def actions_of(ale: Any, seed: int) -> Iterator[int]:
+    """Yield random actions of the minimal set, each for ``HELD`` frames."""
+    generator = np.random.default_rng(seed)
+    minimal = [action.value for action in ale.getMinimalActionSet()]
+    while True:
+        action = int(generator.choice(minimal))
+        for _ in range(HELD):
+            yield action
+
+
+@cache
+def register_names() -> dict[int, str]:
+    """Return the names of the registers by index."""
+    constants = {name: value for name, value in vars(machine).items() if name.isupper() and isinstance(value, int)}
+    no_registers = {"SIZE", "CYCLES_PER_LINE", "CLOCKS_PER_LINE", "BLANK_CLOCKS", "WIDTH"}
+    no_registers |= {name for name in constants if name.lstrip("K") in machine.CARTRIDGES or name in ("K2", "K4")}
+    names = {i: f"registers[{i}]" for i in range(machine.SIZE)}
+    names |= {index: name for name, index in constants.items() if name not in no_registers}
+    for name, count in (("SLICES", 3), ("POSITIONS", 5), ("PADDLES", 4)):
+        names |= {constants[name] + i: f"{name}[{i}]" for i in range(count)}
+    names[machine.BANK] = "BANK"
+    return names
+
+
+class Inputs:
+    """What the controllers drive for an action of ale-py: SWCHA, SWCHB, INPT4, INPT5 and the paddles."""
+
+    def __init__(self, game: str, state: ale_state.AleState) -> None:
+        self.paddles = state.paddles.copy() if game in PADDLE_GAMES else None
+        self.limits, self.game = state.paddle_limits, game
+        self.switches = 0x3F | state.difficulty << 6
+
+    def words(self, action: int) -> list[int]:
+        """Return the inputs of a frame, and move the paddle."""
+        up, right, left, down, fire = _DIRECTIONS[action]
+        if self.paddles is not None:
+            low, high = self.limits
+            self.paddles[0] = np.clip(self.paddles[0] + PADDLE_STEP * (left - right), low, high)
+            pins = 0xFF
+            if fire:
+                pins = 0xBF if self.game == "pong" else 0x7F
+            first, second = self.paddles.tolist()
+            order = (second, first, 0, 0) if self.game == "pong" else (first, second, -1, -1)
+            return [pins, self.switches, 0x80, 0x80, *order]
+        pins = (1 - up) << 4 | (1 - down) << 5 | (1 - left) << 6 | (1 - right) << 7 | 0x0F
+        buttons = [0x00 if fire else 0x80, 0x80]
+        if self.game in ("surround", "wizard_of_wor"):
+            pins, buttons = pins >> 4 | 0xF0, buttons[::-1]
+        return [pins, self.switches, *buttons, -1, -1, -1, -1]
+
+
+def _directions() -> list[tuple[int, int, int, int, int]]:
+    """Return up, right, left, down and fire of each action, in the order of ale-py's names."""
+    table = []
+    for action in range(18):
+        words = ale_py.Action(action).name
+        table.append(tuple(int(word in words) for word in ("UP", "RIGHT", "LEFT", "DOWN", "FIRE")))
+    return table  # type: ignore[return-value]
+
+
+_DIRECTIONS = _directions()
+
+
+class Ours:
+    """Our console, seeded with a state of ale-py's."""
+
+    def __init__(self, game: str, state: ale_state.AleState, drawn: bool) -> None:
+        self.arrays = ale_state.from_ale(state)
+        rom = Path(ale_py.roms.get_rom_path(game)).read_bytes()
+        self.rom = np.frombuffer(rom + rom[:2], np.uint8).copy()
+        self.kind = machine.CARTRIDGES.index(state.cartridge.kind)
+        tia = state.tia
+        self.first_line = (tia.display_start - tia.frame_start) // machine.CLOCKS_PER_LINE
+        self.num_lines = (tia.display_stop - tia.display_start) // machine.CLOCKS_PER_LINE
+        self.drawn = drawn
+
+    def run(self, inputs: npt.NDArray[np.int32]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return RAM, registers and picture of each frame."""
+        count = len(inputs)
+        screen = self.arrays["screen"]
+        rams = np.zeros((count, 128), np.uint8)
+        registers = np.zeros((count, machine.SIZE), np.int32)
+        screens = np.zeros((count if self.drawn else 1, *screen.shape[1:]), np.uint8)
+        run_frames[1, 1](
+            self.arrays["ram"], self.arrays["registers"], self.arrays["cartridge_ram"], self.rom, screen, self.kind,
+            self.first_line, self.num_lines, 342 if self.num_lines == 250 else 290, self.drawn, inputs,
+            rams, registers, screens,
+        )  # fmt: skip
+        return rams, registers, screens
+
+
+def differing_registers(ours: npt.NDArray[Any], expected: npt.NDArray[Any]) -> list[int]:
+    """Return the indices of registers that differ, but for those without a meaning at the time."""
+    ignored = set(_NOT_COMPARED)
+    if not expected[machine.TIMER_READ]:
+        ignored.add(machine.TIMER_FLAG_RESET)
+    if expected[machine.VBLANK] & 0x80:
+        ignored.add(machine.DUMP_END)
+    if not expected[machine.VSYNC] & 2:
+        ignored.add(machine.VSYNC_END)
+    return [int(i) for i in np.nonzero(ours != expected)[0] if int(i) not in ignored]
+
+
+def compare(name: str, frames: int, seed: int, *, screen: bool = True, registers: bool = False) -> Result:
+    """Compare a game with ale-py.
+
+    Args:
+        name: Name of ale-py's ROM.
+        frames: Number of frames, across resets.
+        seed: Seed of ale-py and of the actions.
+        screen: If false, nothing is drawn.
+        registers: If true, all registers are compared after every frame; else only when the RAM differs.
+
+    Returns:
+        The result. The comparison ends with the first frame whose RAM differs.
+    """
+    started = time.perf_counter()
+    ale = ale_console(name, seed)
+    chosen = actions_of(ale, seed)
+    state = ale_state.parse(ale.cloneState().serialize())
+    result = Result(name, state.cartridge.kind)
+    ours, controllers = Ours(name, state, screen), Inputs(name, state)
+    while result.frames < frames and not result.ram:
+        inputs, states, rams, pictures = [], [], [], []
+        while len(inputs) < min(CHUNK, frames - result.frames) and not ale.game_over():
+            action = next(chosen)
+            ale.act(action)
+            inputs.append(controllers.words(action))
+            states.append(ale.cloneState())
+            rams.append(ale.getRAM())
+            if screen:
+                pictures.append(ale.getScreen().copy())
+        our_rams, our_registers, our_screens = ours.run(np.array(inputs, np.int32))
+        bad = np.nonzero((our_rams != np.array(rams)).any(1))[0]
+        until = int(bad[0]) + 1 if len(bad) else len(inputs)
+        for i in range(until if (registers or len(bad)) and not result.registers else 0):
+            expected = ale_state.from_ale(states[i].serialize())["registers"]
+            differing = differing_registers(our_registers[i], expected)
+            if differing:
+                result.registers = _registers(result.frames + i, differing, our_registers[i], expected)
+                break
+        if screen:
+            wrong = our_screens[:until] != np.array(pictures[:until])
+            if wrong.any() and not result.screen:
+                i, row, column = (int(k[0]) for k in np.nonzero(wrong))
+                rows = np.nonzero(wrong[i].any(1))[0]
+                note = f"{int(wrong[i].sum())} pixels, in lines {rows[0]} to {rows[-1]}"
+                if not ale_state.parse(states[i].serialize()).processor.stopped & 1:
+                    note += "; ale-py cut the frame off"
+                result.screen = Difference(
+                    result.frames + i, f"line {row}, pixel {column}", int(our_screens[i, row, column]),
+                    int(pictures[i][row, column]), [note],
+                )  # fmt: skip
+            result.screens_differing += int(wrong.any((1, 2)).sum())
+        if len(bad):
+            i = int(bad[0])
+            places = np.nonzero(our_rams[i] != rams[i])[0]
+            expected = ale_state.from_ale(states[i].serialize())["registers"]
+            shown = _registers(0, differing_registers(our_registers[i], expected), our_registers[i], expected)
+            details = [f"{0x80 + p:#x}: {our_rams[i, p]:#04x}, ale-py {rams[i][p]:#04x}" for p in places]
+            result.ram = Difference(
+                result.frames + i, f"{0x80 + int(places[0]):#x}", int(our_rams[i, places[0]]),
+                int(rams[i][places[0]]), details + (shown.details if shown else []),
+            )  # fmt: skip
+        result.frames += until
+        if ale.game_over() and not result.ram:
+            ale.reset_game()
+            result.resets += 1
+            state = ale_state.parse(ale.cloneState().serialize())
+            ours, controllers = Ours(name, state, screen), Inputs(name, state)
+    result.seconds = round(time.perf_counter() - started, 1)
+    return result
+
+
+def _registers(
+    frame: int, differing: list[int], ours: npt.NDArray[Any], expected: npt.NDArray[Any]
+) -> Difference | None:
+    """Return the difference of registers, with a line for each of them."""
+    if not differing:
+        return None
+    names = register_names()
+    details = []
+    for i in differing:
+        details.append(f"{names[i]}: {ours[i]} ({ours[i]:#x}), ale-py {expected[i]} ({expected[i]:#x})")
+    first = differing[0]
+    return Difference(frame, names[first], int(ours[first]), int(expected[first]), details)
+
+
+def playable() -> list[str]:
+    """Return the names of ale-py's ROMs that can be compared."""
+    return [name for name in sorted(ale_py.roms.get_all_rom_ids()) if name not in UNPLAYABLE]
+
+
+def show(result: Result) -> None:
+    """Print the result of one game."""
+    for title, difference in (("RAM", result.ram), ("screen", result.screen), ("registers", result.registers)):
+        if difference:
+            print(f"{result.game}: {title} differs in frame {difference.frame}: {difference.where} is ", end="")
+            print(f"{difference.ours:#x}, ale-py has {difference.expected:#x}")
+            for line in difference.details:
+                print(f"    {line}")
+    if not result.ram:
+        print(f"{result.game}: the RAM of {result.frames} frames is equal ({result.resets} resets, {result.seconds} s)")
+    if result.screens_differing:
+        print(f"{result.game}: {result.screens_differing} of {result.frames} pictures differ")
+
+
+def table(results: list[Result], screen: bool) -> None:
+    """Print a line per differing game, and the numbers of equal ones."""
+    print(f"{'game':20} {'kind':5} {'frames':>7} {'RAM':>9} {'screen':>9} {'screens':>8} {'registers':>9}")
+    for result in results:
+        if result.ram or result.screen or result.registers:
+            cells = [str(d.frame) if d else "equal" for d in (result.ram, result.screen, result.registers)]
+            print(
+                f"{result.game:20} {result.cartridge:5} {result.frames:>7} {cells[0]:>9} "
+                f"{cells[1] if screen else '-':>9} {result.screens_differing:>8} {cells[2]:>9}"
+            )
+    print(f"RAM equal in {sum(not r.ram for r in results)} of {len(results)} games", end="")
+    print(f", screen equal in {sum(not r.screen for r in results)}" if screen else "")
+
+
+def main() -> int:
+    """Compare the named games, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("games", nargs="+", help='names of ale-py\'s ROMs, or "all"')
+    parser.add_argument("--frames", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--screen", action=argparse.BooleanOptionalAction, default=True, help="compare pictures")
+    parser.add_argument("--registers", action="store_true", help="compare all registers after every frame")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
+    options = parser.parse_args()
+    names = playable() if "all" in options.games else options.games
+    for name in names:
+        if name in UNPLAYABLE:
+            parser.error(f"{name} cannot be compared: {UNPLAYABLE[name]}")
+    results = []
+    for number, name in enumerate(names):
+        if sys.stderr.isatty():
+            done = 30 * number // len(names)
+            print(f"\r[{'#' * done}{' ' * (30 - done)}] {number}/{len(names)} {name:20}", end="", file=sys.stderr)
+        result = compare(name, options.frames, options.seed, screen=options.screen, registers=options.registers)
+        results.append(result)
+        if len(names) <= 3:
+            show(result)
+        if options.json:
+            options.json.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
+    if sys.stderr.isatty():
+        print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
+    if len(names) > 1:
+        table(results, options.screen)
+    return 1 if any(r.ram or r.screen or r.registers for r in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
