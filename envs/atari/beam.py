@@ -210,7 +210,8 @@ def advance(registers, objects, screen, clock, first_line, num_lines, drawn):
                 if drawn and left < 8 and registers[BLANKED]:
                     _fill(registers, screen, line - first_line, left, min(right, 8), 0)
         if stop == line_begin + CLOCKS_PER_LINE:  # the end of what holds for one line
-            registers[BLANKED] = 0
+            if line >= first_line:
+                registers[BLANKED] = 0
             registers[CHANGED] |= registers[SUPPRESSED]
             registers[SUPPRESSED] = 0
             if registers[REFLECTED] != registers[CTRLPF] & 1:

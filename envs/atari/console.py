@@ -46,7 +46,8 @@ def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_
         registers[TIMER_SET] -= passed
         registers[TIMER_FLAG_RESET] -= passed
         registers[DUMP_END] -= passed
-        registers[VSYNC_END] = NEVER
+        if registers[VSYNC_END] != NEVER:
+            registers[VSYNC_END] -= 3 * passed
         if drawn:
             registers[PARITY] ^= 1
         registers[DRAWN_UNTIL] = 0

@@ -126,34 +126,36 @@ MAX_INSTRUCTIONS = 25_000
 def _add(a, value, carry, decimal):
     """Return the sum of A, a value and the carry: result, carry, overflow."""
     total = a + value + carry
-    overflow = (~(a ^ value) & (a ^ total)) >> 7 & 1
+    result, carry_out = total & 0xFF, total >> 8
     if decimal:
-        low = (a & 15) + (value & 15) + carry
-        high = (a >> 4) + (value >> 4)
-        if low > 9:
-            low += 6
-        high += low > 15
-        if high > 9:
-            high += 6
-        return (high << 4 | low & 15) & 0xFF, high > 15, overflow
-    return total & 0xFF, total >> 8, overflow
+        decimals = _decimal(a) + _decimal(value) + carry
+        result, carry_out = _coded(decimals & 0xFF), 1 if decimals > 99 else 0
+    return result, carry_out, (~(a ^ value) & (a ^ result)) >> 7 & 1
 
 
 @wd.device_function
 def _subtract(a, value, carry, decimal):
     """Return the difference of A, a value and the borrow: result, carry, overflow."""
     total = a + (value ^ 0xFF) + carry
-    overflow = (a ^ value) & (a ^ total) >> 7 & 1
-    if decimal:
-        low = (a & 15) - (value & 15) - 1 + carry
-        high = (a >> 4) - (value >> 4)
-        if low < 0:
-            low -= 6
-            high -= 1
-        if high < 0:
-            high -= 6
-        return (high << 4 | low & 15) & 0xFF, total >> 8, overflow
-    return total & 0xFF, total >> 8, overflow
+    result = total & 0xFF
+    if decimal:  # overflow is undefined there; it is the one of an addition, as games rely on ale-py's
+        digits = _decimal(a) - _decimal(value) - 1 + carry
+        result = _coded(digits + 100 if digits < 0 else digits)
+        value ^= 0xFF
+    return result, total >> 8, ((a ^ value) & (a ^ result)) >> 7 & 1
+
+
+@wd.device_function
+def _decimal(byte):
+    """Return the number of two decimal digits."""
+    return 10 * (byte >> 4) + (byte & 15)
+
+
+@wd.device_function
+def _coded(number):
+    """Return the last two decimal digits of a number."""
+    number %= 100
+    return number // 10 << 4 | number % 10
 
 
 @wd.device_function

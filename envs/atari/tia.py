@@ -109,7 +109,8 @@ def read(registers, objects, screen, address, data_bus, cycles, first_line, num_
         ohm = registers[PADDLES + place - 8]
         if ohm < 0 or registers[VBLANK] & 0x80:
             return rest
-        return (0x80 if cycles - registers[DUMP_END] > int(PADDLE_CYCLES_PER_OHM * ohm) else 0) | rest
+        charged = registers[DUMP_END] + int(PADDLE_CYCLES_PER_OHM * ohm)
+        return (0x80 if cycles > charged >= 0 else 0) | rest  # ale-py: never, if due before this frame
     if place < 14:
         return registers[INPT4 + place - 12] | rest
     return rest
@@ -195,11 +196,17 @@ def write(
         middle = 8 if size == 5 else 16 if size == 7 else 4
         registers[POSITIONS + 2 + which] = (registers[POSITIONS + which] + middle) % WIDTH
     elif place == 0x2A:  # HMOVE
-        if clock % CLOCKS_PER_LINE < BLANK_CLOCKS:
+        in_line = clock % CLOCKS_PER_LINE
+        if in_line > 222:  # moves in the blank of the next line
+            in_line -= CLOCKS_PER_LINE
+        blank = in_line <= 60
+        if blank:
             registers[BLANKED] = 1
         for which in range(5):
-            nibble = registers[HMP0 + which]
-            left = nibble if nibble < 8 else nibble - 16
+            pulses = (
+                registers[HMP0 + which] ^ 8
+            )  # extra clocks, one in four, of which those in the blank move the object
+            left = min(pulses, (70 - in_line) >> 2) - 8 if blank else max(pulses - ((222 - in_line) >> 2), 0)
             registers[POSITIONS + which] = (registers[POSITIONS + which] - left + WIDTH) % WIDTH
     elif place == 0x2C:  # CXCLR
         registers[COLLISIONS] = 0
