@@ -293,6 +293,7 @@ _GAMES = (
         over=((Compare(0xF6, ">=", 0x24), Compare(0xFE, "==", 0xE7)),
               (Compare(0xF7, ">=", 0x24), Compare(0xFE, "==", 0xE7)),),
         modes=tuple(range(16)),
+        mode=(Term(0x80, mask=0x18, shift=3), Term(0x80, 4, mask=4, shift=2), Term(0x80, 8, mask=0x20, shift=5)),
     ),
     Game(
         "enduro",
