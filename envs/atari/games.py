@@ -230,6 +230,7 @@ _GAMES = (
         lives=(Term(0xB9),),
         over=((Compare(0xB9, "==", 0),),),
         modes=tuple(range(0, 48, 4)),
+        mode=(Term(0xB2),),
         difficulties=(0, 1),
         controller="paddles",
     ),
@@ -301,7 +302,8 @@ _GAMES = (
         cartridge="4K",
         actions=(0, 1, 3, 4, 5, 8, 9, 11, 12),
         score=(Term(0xAD, 300, plus=-100, when=(Compare(0xAD, "!=", 0),)),  # cars to pass until the next day
-               Term(0xAC, -100, bcd=True, when=(Compare(0xAD, "!=", 0),)), Term(0xAB, -1, bcd=True, when=(Compare(0xAD, "!=", 0),)),),
+               Term(0xAC, -100, bcd=True, when=(Compare(0xAD, "!=", 0),)),
+               Term(0xAB, -1, bcd=True, when=(Compare(0xAD, "!=", 0),)),),
         over=((Compare(0xAF, "==", 0xFF),),),
     ),
     Game(
@@ -319,7 +321,7 @@ _GAMES = (
         cartridge="2K",
         actions=(0, 2, 5),
         score=(Term(0xE7, bcd=True),),
-        over=((Compare(0xE9, ">=", 32),),),
+        over=((Compare(0x96, "==", 1),),),
         modes=tuple(range(8)),
         difficulties=(0, 1),
         rewards=(0, 1),

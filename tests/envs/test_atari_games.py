@@ -1,0 +1,138 @@
+"""The table of Atari games and its rules, compared with ale-py and with results by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+from paths import ROOT
+
+from warpdrive.envs.atari import games, roms, rules
+from warpdrive.envs.atari.games import Compare, Game, Term
+from warpdrive.errors import DefinitionError, WarpDriveError
+
+pytest.importorskip("ale_py")
+sys.path.append(str(ROOT / "tools"))
+
+import atari_game
+import atari_rules_check
+
+PLAYED = {"asterix": 2500, "atlantis": 2500, "beam_rider": 4000, "breakout": 2000, "demon_attack": 2500, "pong": 3000}
+NAMES = list(games.GAMES)
+
+
+def results(game: Game, *rams: dict[int, int]) -> list[list[int]]:
+    """Return reward, lives and end after each of some memories; other bytes are 0."""
+    memory = np.zeros((len(rams), 128), np.uint8)
+    for row, ram in zip(memory, rams, strict=True):
+        for address, byte in ram.items():
+            row[address - 0x80] = byte
+    written = np.zeros((len(rams), 3), np.int32)
+    rules.evaluate_frames[1, 1](memory, rules.program(game), written)
+    return written.tolist()
+
+
+def test_games_are_sorted_and_found_by_any_spelling() -> None:
+    assert sorted(NAMES) == NAMES
+    assert games.game("BankHeist") is games.game("bank_heist") is games.game("Bank-Heist")
+    with pytest.raises(DefinitionError, match=r"no Atari game 'brakout'.*'breakout'"):
+        games.game("brakout")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_table_agrees_with_ale_py(name: str) -> None:
+    game = games.game(name)
+    assert roms.read(game).size in (2048, 4096, 8192, 16384)
+    ale = atari_game.console(name)
+    assert game.actions == tuple(action.value for action in ale.getMinimalActionSet())
+    assert sorted(game.modes) == sorted(ale.getAvailableModes())
+    assert sorted(game.difficulties) == sorted(ale.getAvailableDifficulties())
+    assert (game.height, 160) == ale.getScreenDims()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if len(games.game(name).modes) > 1])
+def test_the_memory_gives_the_mode(name: str) -> None:
+    game = games.game(name)
+    read = dataclasses.replace(game, lives=game.mode, loss_if=(), over=())
+    for mode in game.modes:
+        ram = atari_game.console(name, mode=mode).getRAM()
+        written = np.zeros((1, 3), np.int32)
+        rules.evaluate_frames[1, 1](ram[None], rules.program(read), written)
+        assert written[0, 1] == mode
+
+
+@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize("number", [1, 2, 7])
+def test_rules_agree_with_ale_py(name: str, number: int) -> None:
+    game = games.game(name)
+    record = atari_rules_check.episode(game, number, PLAYED[name])
+    assert np.any(record.rewards)
+    assert not game.lives or np.any(np.diff(record.lives))
+    assert atari_rules_check.differences(game, record) == []
+    # a byte that does not hold the score any more is noticed
+    wrong = dataclasses.replace(game, score=tuple(term._replace(weight=term.weight * 2) for term in game.score))
+    assert atari_rules_check.differences(wrong, record)
+
+
+def test_decimal_digits_and_carries() -> None:
+    assert results(
+        games.game("asterix"),
+        {0xDE: 0x00, 0xDF: 0x99, 0xE0: 0x50, 0xD3: 0xF3},
+        {0xDE: 0x01, 0xDF: 0x00, 0xE0: 0x00, 0xD3: 0xF2},
+        {0xDE: 0x01, 0xDF: 0x00, 0xE0: 0x00, 0xD3: 0xF1, 0xC7: 1},
+    ) == [[0, 3, 0], [50, 2, 0], [0, 0, 1]]
+
+
+def test_a_loss_counts_only_under_its_condition() -> None:
+    beam_rider = games.game("beam_rider")
+    frames = [{0x85: 2}, {0x85: 1, 0x8C: 5}, {0x85: 2}, {0x85: 1, 0x8C: 1}, {0x85: 0xFF, 0x8C: 1}]
+    assert [lives for _, lives, _ in results(beam_rider, *frames)] == [3, 3, 3, 2, 0]
+
+
+def test_a_score_that_does_not_count_is_kept() -> None:
+    atlantis = games.game("atlantis")
+    frames = [{0xF1: 2, 0xA2: 0x12}, {0xF1: 2, 0xA2: 0x15}, {0xF1: 0xFF, 0xA1: 0x77}]
+    assert results(atlantis, *frames) == [[0, 2, 0], [300, 2, 0], [0, 0, 1]]
+
+
+def test_rewards_are_limited() -> None:
+    assert [reward for reward, *_ in results(games.game("freeway"), {0xE7: 9}, {0xE7: 0x10}, {0xE7: 0x15}, {})] == [
+        0, 1, 1, 0,
+    ]  # fmt: skip
+
+
+def test_relations() -> None:
+    compares = [
+        Compare(0x80, "==", 3, mask=0x0F),
+        Compare(0x80, "!=", 3),
+        Compare(0x80, "<", 3),
+        Compare(0x80, ">=", 3),
+    ]
+    for compare, expected in zip(compares, ([0, 1, 0, 1], [1, 0, 1, 1], [1, 0, 0, 0], [0, 1, 1, 1]), strict=True):
+        game = dataclasses.replace(games.game("pong"), over=((compare,),))
+        assert [over for _, _, over in results(game, *({0x80: byte} for byte in (2, 3, 4, 0x13)))] == expected
+
+
+def test_too_many_rows_are_rejected() -> None:
+    game = dataclasses.replace(games.game("pong"), score=(Term(0x80),) * rules.ROWS)
+    with pytest.raises(DefinitionError, match="rules of pong have"):
+        rules.program(game)
+
+
+def test_another_version_of_a_rom_is_rejected() -> None:
+    with pytest.raises(WarpDriveError, match=r"pong\.bin has the MD5 60e0.*that of pong is 0000"):
+        roms.read(dataclasses.replace(games.game("pong"), md5="0" * 32))
+
+
+def test_a_rom_that_is_missing_is_reported() -> None:
+    with pytest.raises(WarpDriveError, match=r"ROM of nothing cannot be read.*warpdrive\[atari\]"):
+        roms.read(dataclasses.replace(games.game("pong"), name="nothing"))
+
+
+def test_a_missing_ale_py_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(WarpDriveError, match=r'not installed: pip install "warpdrive\[atari\]"'):
+        roms.read(games.game("pong"))
