@@ -33,6 +33,7 @@ HELD = 4
 CHUNK = 50
 """Frames between two comparisons."""
 PADDLE_GAMES = {"backgammon", "blackjack", "breakout", "casino", "kaboom", "pong"}
+NO_BLANKS = {"asteroids", "battle_zone", "darkchambers", "ms_pacman"}
 PADDLE_STEP = 23_000
 UNPLAYABLE = {
     "combat": "two players",
@@ -181,6 +182,8 @@ class Ours:
 
     def __init__(self, game: str, state: ale_state.AleState, drawn: bool) -> None:
         self.arrays = ale_state.from_ale(state)
+        if game in NO_BLANKS:
+            self.arrays["registers"][machine.BLANKED] = -1
         rom = Path(ale_py.roms.get_rom_path(game)).read_bytes()
         self.rom = np.frombuffer(rom + rom[:2], np.uint8).copy()
         self.kind = machine.CARTRIDGES.index(state.cartridge.kind)

@@ -207,10 +207,10 @@ def advance(registers, objects, screen, clock, first_line, num_lines, drawn):
                     _place(registers, objects)
                 for word in range(left // WORD, (right - 1) // WORD + 1):
                     _draw_word(registers, objects, screen, line - first_line, word, left, right, drawn)
-                if drawn and left < 8 and registers[BLANKED]:
+                if drawn and left < 8 and registers[BLANKED] == 1:
                     _fill(registers, screen, line - first_line, left, min(right, 8), 0)
         if stop == line_begin + CLOCKS_PER_LINE:  # the end of what holds for one line
-            if line >= first_line:
+            if registers[BLANKED] == 1 and line >= first_line:
                 registers[BLANKED] = 0
             registers[CHANGED] |= registers[SUPPRESSED]
             registers[SUPPRESSED] = 0

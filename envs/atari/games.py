@@ -73,6 +73,8 @@ class Game:
     swapped_ports: bool = False
     """The first player uses the right port."""
     display: str = "NTSC"
+    blanks: bool = True
+    """HMOVE blanks eight pixels at the left, as in the hardware; ale-py leaves it out in some games."""
     first_line: int = 34
     height: int = 210
 
@@ -174,6 +176,7 @@ _GAMES = (
         over=((Compare(0xBA, "==", 0, mask=0x0F),),),
         modes=(1, 2, 3),
         mode=(Term(0xA1),),
+        blanks=False,
     ),
     Game(
         "beam_rider",
@@ -444,6 +447,7 @@ _GAMES = (
         over=((Compare(0xFB, "==", 0, mask=0x0F), Compare(0xA7, "==", 0x53)),),
         modes=(0, 1, 2, 3),
         mode=(Term(0x93, plus=1, when=(Compare(0x93, "!=", 3),)),),
+        blanks=False,
     ),
     Game(
         "name_this_game",
@@ -558,6 +562,7 @@ _GAMES = (
         modes=(0, 2),
         mode=(Term(0xF9, plus=-1),),
         difficulties=(0, 1, 2, 3),
+        swapped_ports=True,
     ),
     Game(
         "tutankham",

@@ -50,7 +50,7 @@ CHANGED = 54
 REFLECTED = 55
 """1 if the right half of the playfield is reflected in this line."""
 BLANKED = 56
-"""1 if HMOVE blanks the first eight pixels of this line."""
+"""1 if HMOVE blanks the first eight pixels of this line, -1 if it never does (as in four games, for ale-py)."""
 DRAWN_UNTIL = 57
 """Colour clock up to which the picture and the collisions are computed."""
 VSYNC_END = 58

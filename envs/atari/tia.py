@@ -200,7 +200,7 @@ def write(
         if in_line > 222:  # moves in the blank of the next line
             in_line -= CLOCKS_PER_LINE
         blank = in_line <= 60
-        if blank:
+        if blank and registers[BLANKED] == 0:
             registers[BLANKED] = 1
         for which in range(5):
             pulses = (
