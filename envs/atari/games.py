@@ -17,7 +17,8 @@ class Compare(NamedTuple):
 
     address: int
     relation: str
-    """One of ``==``, ``!=``, ``<`` and ``>=``."""
+    """``==``, ``!=``, ``<`` or ``>=``; ``was`` if the byte equalled the value before the frame; ``by`` if the frame
+    increased the byte by the value, modulo 256, and ``not by`` if it did not."""
     value: int
     mask: int = 0xFF
 
@@ -54,12 +55,23 @@ class Game:
     """Terms whose sum is the score; the reward of a frame is its increase, within ``rewards``."""
     lives: tuple[Term, ...] = ()
     """Terms whose sum is the number of lives; none for games without lives."""
+    start_lives: int = 0
+    """Lives before the first frame, if ``lives_if`` or ``loss`` keep them."""
+    lives_if: tuple[Compare, ...] = ()
+    """Unless all of these hold, the lives are those of the frame before."""
+    loss: tuple[Compare, ...] = ()
+    """Instead of ``lives``: the frames in which all of these hold take a life."""
     loss_if: tuple[Compare, ...] = ()
     """One life less than in the frame before counts only if all of these hold."""
     over: tuple[tuple[Compare, ...], ...] = ()
     """The game is over if all comparisons of one of these tuples hold."""
     score_if: tuple[Compare, ...] = ()
     """Unless all of these hold, the score is that of the frame before."""
+    reward_if: tuple[Compare, ...] = ()
+    """Unless all of these hold, the reward is not the increase of the score, but the sum of ``reward_otherwise``."""
+    reward_otherwise: tuple[Term, ...] = ()
+    score_limit: int = 0
+    """The score begins anew from 0 at this number, if it is not 0: a decrease counts as that."""
     rewards: tuple[int, int] = (-(2**31), 2**31 - 1)
     """Least and largest reward of a frame."""
     modes: tuple[int, ...] = (0,)
@@ -505,6 +517,38 @@ _GAMES = (
         difficulties=(0, 1, 2, 3),
     ),
     Game(
+        "qbert",
+        md5="484b0076816a104875e00467d431c2d2",
+        cartridge="4K",
+        actions=(0, 1, 2, 3, 4, 5),
+        score=_decimal(0xD9, 0xDA, 0xDB),
+        start_lives=4,
+        loss=(Compare(0x88, "by", 0xFF),),
+        over=((Compare(0x88, "==", 0xFE),), (Compare(0x88, "was", 0xFF), Compare(0x88, "==", 2))),
+        reward_if=(Compare(0x88, "!=", 0xFE),),
+        difficulties=(0, 1),
+        first_line=40,
+    ),
+    Game(
+        "riverraid",
+        md5="393948436d1f4cc3192410bb918f9724",
+        cartridge="4K",
+        actions=ALL_ACTIONS,
+        score=(
+            Term(0xCD, 100000, shift=3, when=(Compare(0xCD, "==", 0, mask=0x07), Compare(0xCD, "<", 0x50))),
+            Term(0xCF, 10000, shift=3, when=(Compare(0xCF, "==", 0, mask=0x07), Compare(0xCF, "<", 0x50))),
+            Term(0xD1, 1000, shift=3, when=(Compare(0xD1, "==", 0, mask=0x07), Compare(0xD1, "<", 0x50))),
+            Term(0xD3, 100, shift=3, when=(Compare(0xD3, "==", 0, mask=0x07), Compare(0xD3, "<", 0x50))),
+            Term(0xD5, 10, shift=3, when=(Compare(0xD5, "==", 0, mask=0x07), Compare(0xD5, "<", 0x50))),
+            Term(0xD7, 1, shift=3, when=(Compare(0xD7, "==", 0, mask=0x07), Compare(0xD7, "<", 0x50))),
+        ),
+        lives=(Term(weight=0, plus=4, when=(Compare(0xC0, "==", 0x58),)),
+               Term(weight=0, plus=1, when=(Compare(0xC0, "==", 0x59),)),
+               Term(0xC0, shift=3, plus=1, when=(Compare(0xC0, "!=", 0x58), Compare(0xC0, "!=", 0x59))),),
+        over=((Compare(0xC0, "was", 0x59), Compare(0xC0, "==", 0x58)),),
+        difficulties=(0, 1),
+    ),
+    Game(
         "road_runner",
         md5="ce5cc62608be2cd3ed8abd844efb8919",
         cartridge="F6",
@@ -551,6 +595,32 @@ _GAMES = (
         over=((Compare(0xD9, "==", 0),),),
     ),
     Game(
+        "space_invaders",
+        md5="72ffbef6504b75e69ee1045af9075f66",
+        cartridge="4K",
+        actions=(0, 1, 3, 4, 11, 12),
+        score=_decimal(0xE6, 0xE8),
+        lives=(Term(0xC9),),
+        over=((Compare(0xC9, "==", 0),), (Compare(0x98, ">=", 0x80),)),
+        score_limit=10_000,
+        modes=tuple(range(16)),
+        mode=(Term(0xDC),),
+        difficulties=(0, 1),
+    ),
+    Game(
+        "star_gunner",
+        md5="a3c1c70024d7aabb41381adbfb6d3b25",
+        cartridge="4K",
+        actions=ALL_ACTIONS,
+        score=_digits(0x86, 0x85, 0x84, 0x83, unit=100),
+        start_lives=5,
+        lives=(Term(0x87, mask=0x0F),),
+        lives_if=(Compare(0x87, "not by", 0),),
+        over=((Compare(0x87, "==", 0),),),
+        modes=(0, 1, 2, 3),
+        mode=(Term(0xF4),),
+    ),
+    Game(
         "surround",
         md5="4d7517ae69f95cfbc053be01312b7dba",
         cartridge="2K",
@@ -563,6 +633,33 @@ _GAMES = (
         mode=(Term(0xF9, plus=-1),),
         difficulties=(0, 1, 2, 3),
         swapped_ports=True,
+    ),
+    Game(
+        "tennis",
+        md5="42cdd6a9e42a3639e190722b8ea3fc51",
+        cartridge="2K",
+        actions=ALL_ACTIONS,
+        score=(Term(0xC7), Term(0xC8, -1), Term(0xC5), Term(0xC6, -1)),
+        over=((Compare(0xC7, "==", 7),), (Compare(0xC8, "==", 7),), (Compare(0xC7, "==", 6), Compare(0xC8, "<", 5)),
+              (Compare(0xC8, "==", 6), Compare(0xC7, "<", 5))),
+        reward_if=(Compare(0xC7, "by", 0), Compare(0xC8, "by", 0)),
+        reward_otherwise=(Term(weight=0, plus=1, when=(Compare(0xC7, "by", 1),)),
+                          Term(weight=0, plus=-1, when=(Compare(0xC8, "by", 1),))),
+        modes=(0, 2),
+        mode=(Term(0x80),),
+        difficulties=(0, 1, 2, 3),
+    ),
+    Game(
+        "time_pilot",
+        md5="fc2104dd2dadf9a6176c1c1c8f87ced9",
+        cartridge="F8",
+        actions=(0, 1, 2, 3, 4, 5, 10, 11, 12, 13),
+        score=_decimal(0x8F, 0x8D, unit=100),
+        start_lives=5,
+        lives=(Term(0x8B, mask=0x07, plus=1),),
+        lives_if=(Compare(0x80, "==", 2, mask=0x0F),),
+        over=((Compare(0xA0, "!=", 0),),),
+        difficulties=(0, 1, 2),
     ),
     Game(
         "tutankham",
@@ -607,6 +704,19 @@ _GAMES = (
         modes=(0, 2),
         mode=(Term(0xA1, plus=-1),),
         difficulties=(0, 1),
+    ),
+    Game(
+        "wizard_of_wor",
+        md5="7e8aa18bc9502eb57daaf5e7c1e94da7",
+        cartridge="4K",
+        actions=(0, 1, 2, 3, 4, 5, 10, 11, 12, 13),
+        score=(*_decimal(0x88, 0x86, unit=100), Term(weight=0, plus=-800_000, when=(Compare(0x88, ">=", 0x80),))),
+        start_lives=3,
+        lives=(Term(0x8D, mask=0x0F),),
+        lives_if=(Compare(0xD7, "==", 0, mask=0x01),),
+        over=((Compare(0x8D, "==", 0, mask=0x0F), Compare(0xF4, "==", 0xF8)),),
+        difficulties=(0, 1),
+        swapped_ports=True,
     ),
     Game(
         "yars_revenge",

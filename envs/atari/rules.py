@@ -20,13 +20,13 @@ COLUMNS = 8
 # columns of a row
 OPERATION, ADDRESS, MASK, SHIFT, BCD, WEIGHT, PLUS, RELATION = range(COLUMNS)
 VALUE = PLUS  # a comparison compares with the column that a term adds
-LEAST, MOST = WEIGHT, PLUS  # limits of the reward, in the last row
+LEAST, MOST, WRAP, START_LIVES = WEIGHT, PLUS, ADDRESS, MASK  # in the last row
 
 # operations: a comparison makes the next row that is none depend on it
-END, COMPARE, SCORE, LIVES, SCORE_IF, LOSS_IF, OVER = range(7)
+END, COMPARE, SCORE, OTHERWISE, LIVES, SCORE_IF, REWARD_IF, LIVES_IF, LOSS_IF, LOSS, OVER = range(11)
 
-RELATIONS = ("==", "!=", "<", ">=")
-EQUAL, DIFFERENT, LESS, NOT_LESS = range(len(RELATIONS))
+RELATIONS = ("==", "!=", "<", ">=", "was", "by", "not by")
+EQUAL, DIFFERENT, LESS, NOT_LESS, FORMER, CHANGE, NO_CHANGE = range(len(RELATIONS))
 
 RAM = 0x80
 """Address of the first byte of the memory."""
@@ -35,11 +35,12 @@ RAM = 0x80
 def program(game: Game) -> npt.NDArray[np.int32]:
     """Return the rules of a game as an array of shape ``(ROWS, COLUMNS)`` for :func:`evaluate`."""
     rows: list[list[int]] = []
-    for operation, terms in ((SCORE, game.score), (LIVES, game.lives)):
+    for operation, terms in ((SCORE, game.score), (OTHERWISE, game.reward_otherwise), (LIVES, game.lives)):
         for term in terms:
             rows += [_comparison(compare) for compare in term.when]
             rows.append(_sum(operation, term))
-    conditions = [(SCORE_IF, game.score_if), (LOSS_IF, game.loss_if), *((OVER, together) for together in game.over)]
+    conditions = [(SCORE_IF, game.score_if), (REWARD_IF, game.reward_if), (LIVES_IF, game.lives_if)]
+    conditions += [(LOSS_IF, game.loss_if), (LOSS, game.loss), *((OVER, together) for together in game.over)]
     for operation, together in conditions:
         if together:
             rows += [_comparison(compare) for compare in together]
@@ -49,6 +50,7 @@ def program(game: Game) -> npt.NDArray[np.int32]:
     table = np.zeros((ROWS, COLUMNS), np.int32)
     table[: len(rows)] = rows
     table[ROWS - 1, [LEAST, MOST]] = game.rewards
+    table[ROWS - 1, [WRAP, START_LIVES]] = game.score_limit, game.start_lives
     return table
 
 
@@ -65,21 +67,28 @@ def _sum(operation: int, term: Term) -> list[int]:
 
 
 @wd.device_function
-def evaluate(ram, rules, score_before, lives_before):
-    """Return score, lives and the end of the game, as integers, of the memory of one console.
+def evaluate(before, ram, rules, score_before, lives_before):
+    """Return score, reward, lives and the end of the game, as integers, of a frame of one console.
 
-    ``score_before`` and ``lives_before`` are those of the frame before, or 0: some games have frames in which the
-    memory does not give them. At the end of a game there are no lives, whatever the memory says.
+    ``before``, ``score_before`` and ``lives_before`` are the memory, score and lives before the frame: some games have
+    frames in which the memory does not give them. At the end of a game there are no lives, whatever the memory says.
     """
-    score, lives, over = 0, 0, 0
-    holds = True
+    score, otherwise, lives, over = 0, 0, 0, 0
+    holds = has_score = True
     row = 0
     while rules[row, OPERATION] != END:
         operation = rules[row, OPERATION]
-        bits = ram[rules[row, ADDRESS]] & rules[row, MASK]
+        address, mask = rules[row, ADDRESS], rules[row, MASK]
+        bits = ram[address] & mask
         if operation == COMPARE:
             relation, value = rules[row, RELATION], rules[row, VALUE]
-            if relation == EQUAL:
+            if relation == FORMER:
+                holds = holds and before[address] & mask == value
+            elif relation == CHANGE:
+                holds = holds and (np.int32(ram[address]) - before[address]) & mask == value
+            elif relation == NO_CHANGE:
+                holds = holds and (np.int32(ram[address]) - before[address]) & mask != value
+            elif relation == EQUAL:
                 holds = holds and bits == value
             elif relation == DIFFERENT:
                 holds = holds and bits != value
@@ -90,6 +99,12 @@ def evaluate(ram, rules, score_before, lives_before):
         else:
             if operation == SCORE_IF:
                 score = score if holds else score_before
+            elif operation == REWARD_IF:
+                has_score = holds
+            elif operation == LIVES_IF:
+                lives = lives if holds else lives_before
+            elif operation == LOSS:
+                lives = lives_before - 1 if holds else lives_before
             elif operation == LOSS_IF:
                 lives = lives_before if lives == lives_before - 1 and not holds else lives
             elif holds:
@@ -99,19 +114,28 @@ def evaluate(ram, rules, score_before, lives_before):
                 amount = rules[row, WEIGHT] * bits + rules[row, PLUS]
                 if operation == SCORE:
                     score += amount
+                elif operation == OTHERWISE:
+                    otherwise += amount
                 elif operation == LIVES:
                     lives += amount
                 else:
                     over = 1
             holds = True
         row += 1
-    return score, 0 if over != 0 else lives, over
+    reward = score - score_before
+    if not has_score:
+        reward = otherwise
+    elif reward < 0:
+        reward += rules[ROWS - 1, WRAP]
+    reward = min(max(reward, rules[ROWS - 1, LEAST]), rules[ROWS - 1, MOST])
+    return score, reward, 0 if over != 0 else lives, over
 
 
 @wd.device_function
-def reward(before, after, rules):
-    """Return the reward of a frame from the scores before and after it."""
-    return min(max(after - before, rules[ROWS - 1, LEAST]), rules[ROWS - 1, MOST])
+def start(ram, rules):
+    """Return score and lives before the first frame of an episode."""
+    score, _, lives, _ = evaluate(ram, ram, rules, 0, rules[ROWS - 1, START_LIVES])
+    return score, lives
 
 
 @wd.kernel
@@ -120,8 +144,7 @@ def evaluate_frames(ram, rules, results):
 
     The first row of ``ram`` is the memory before the first frame, whose reward is 0. One thread does it.
     """
-    before, lives, over = evaluate(ram[0], rules, 0, 0)
+    score, lives = start(ram[0], rules)
     for frame in range(ram.shape[0]):
-        score, lives, over = evaluate(ram[frame], rules, before, lives)
-        results[frame, 0], results[frame, 1], results[frame, 2] = reward(before, score, rules), lives, over
-        before = score
+        score, reward, lives, over = evaluate(ram[max(frame - 1, 0)], ram[frame], rules, score, lives)
+        results[frame, 0], results[frame, 1], results[frame, 2] = reward, lives, over
