@@ -34,10 +34,16 @@ class Record(NamedTuple):
 def bytes_of(game: Game) -> list[int]:
     """Return the addresses that the rules of a game read."""
     terms = [*game.score, *game.lives]
-    compares = [c for group in (*game.over, game.score_if, game.loss_if) for c in group] + [
-        c for term in terms for c in term.when
-    ]
+    groups = (*game.over, game.score_if, game.reward_if, game.lives_if, game.loss_if, game.loss)
+    compares = [c for group in groups for c in group] + [c for term in terms for c in term.when]
     return sorted({t.address for t in terms if t.weight} | {c.address for c in compares})
+
+
+def writable(game: Game) -> list[int]:
+    """Return the addresses to write to: not those whose changes count, since the rules know only those of the game."""
+    groups = (game.reward_if, game.lives_if, game.loss)
+    changing = {c.address for group in groups for c in group if c.relation in ("by", "not by")}
+    return [address for address in bytes_of(game) if address not in changing]
 
 
 def episode(game: Game, number: int, frames: int, anywhere: bool = False) -> Record:
@@ -53,7 +59,7 @@ def episode(game: Game, number: int, frames: int, anywhere: bool = False) -> Rec
         ale.reset_game()
     style = STYLES[number % len(STYLES)]
     writes = anywhere or number // len(STYLES) % 2 == 1
-    places = list(range(RAM, RAM + 128)) if anywhere else bytes_of(game)
+    places = list(range(RAM, RAM + 128)) if anywhere else writable(game)
     ram, rewards, lives, over, written = [ale.getRAM()], [], [ale.lives()], [ale.game_over()], [""]
     for action in itertools.islice(actions(ale, style, generator), frames):
         note = ""

@@ -20,7 +20,10 @@ sys.path.append(str(ROOT / "tools"))
 import atari_game
 import atari_rules_check
 
-PLAYED = {"asterix": 2500, "atlantis": 2500, "beam_rider": 4000, "breakout": 2000, "demon_attack": 2500, "pong": 3000}
+PLAYED = {
+    "asterix": 2500, "atlantis": 2500, "beam_rider": 4000, "breakout": 2000, "demon_attack": 2500,
+    "ms_pacman": 2500, "pong": 3000, "qbert": 2500, "riverraid": 2500, "space_invaders": 2500, "tennis": 6000,
+}  # fmt: skip
 NAMES = list(games.GAMES)
 
 
@@ -56,7 +59,7 @@ def test_the_table_agrees_with_ale_py(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if len(games.game(name).modes) > 1])
 def test_the_memory_gives_the_mode(name: str) -> None:
     game = games.game(name)
-    read = dataclasses.replace(game, lives=game.mode, loss_if=(), over=())
+    read = Game(game.name, game.md5, game.cartridge, game.actions, score=(), lives=game.mode)
     for mode in game.modes:
         ram = atari_game.console(name, mode=mode).getRAM()
         written = np.zeros((1, 3), np.int32)
@@ -98,6 +101,36 @@ def test_a_score_that_does_not_count_is_kept() -> None:
     assert results(atlantis, *frames) == [[0, 2, 0], [300, 2, 0], [0, 0, 1]]
 
 
+def test_a_fall_takes_a_life_and_a_rise_gives_none() -> None:
+    frames = [{0x88: byte} for byte in (0, 2, 1, 2, 1, 1, 0, 0xFF, 0xFE)]
+    assert [lives for _, lives, _ in results(games.game("qbert"), *frames)] == [4, 4, 3, 3, 2, 2, 1, 0, 0]
+    assert results(games.game("qbert"), {0x88: 0xFF}, {0x88: 0xFE, 0xDA: 1})[1] == [0, 0, 1]
+
+
+def test_lives_are_kept_while_memory_does_not_give_them() -> None:
+    frames = [{0xD7: 1, 0x8D: 2}, {0xD7: 1, 0x8D: 2}, {0xD7: 0, 0x8D: 2}, {0xD7: 1, 0x8D: 1}, {0xD7: 0, 0x8D: 1}]
+    assert [lives for _, lives, _ in results(games.game("wizard_of_wor"), *frames)] == [3, 3, 2, 2, 1]
+
+
+def test_the_frame_before_decides_about_the_end() -> None:
+    riverraid = games.game("riverraid")
+    assert [over for _, _, over in results(riverraid, {0xC0: 0x58}, {0xC0: 0x58}, {0xC0: 0x59}, {0xC0: 0x58})] == [
+        0, 0, 0, 1,
+    ]  # fmt: skip
+
+
+def test_a_game_counts_more_than_the_points_that_end_with_it() -> None:
+    points, games_won = {0xC5: 3, 0xC6: 2}, {0xC7: 1}
+    frames = [{0xC5: 2, 0xC6: 2}, points, games_won, games_won, {0xC7: 1, 0xC6: 1}, {0xC7: 1, 0xC8: 1}]
+    assert [reward for reward, *_ in results(games.game("tennis"), *frames)] == [0, 1, 1, 0, -1, -1]
+
+
+def test_a_score_beyond_the_last_digit_begins_anew() -> None:
+    assert [reward for reward, *_ in results(games.game("space_invaders"), {0xE6: 0x99, 0xE8: 0x90}, {0xE8: 0x15})] == [
+        0, 25,
+    ]  # fmt: skip
+
+
 def test_rewards_are_limited() -> None:
     assert [reward for reward, *_ in results(games.game("freeway"), {0xE7: 9}, {0xE7: 0x10}, {0xE7: 0x15}, {})] == [
         0, 1, 1, 0,
@@ -114,6 +147,14 @@ def test_relations() -> None:
     for compare, expected in zip(compares, ([0, 1, 0, 1], [1, 0, 1, 1], [1, 0, 0, 0], [0, 1, 1, 1]), strict=True):
         game = dataclasses.replace(games.game("pong"), over=((compare,),))
         assert [over for _, _, over in results(game, *({0x80: byte} for byte in (2, 3, 4, 0x13)))] == expected
+
+
+def test_relations_to_the_frame_before() -> None:
+    frames = [{0x80: byte} for byte in (3, 3, 2, 0, 0xFF)]
+    compares = [Compare(0x80, "was", 3), Compare(0x80, "by", 0xFF), Compare(0x80, "not by", 0)]
+    for compare, expected in zip(compares, ([0, 1, 1, 0, 0], [0, 0, 1, 0, 1], [0, 0, 1, 1, 1]), strict=True):
+        game = dataclasses.replace(games.game("pong"), over=((compare,),))
+        assert [over for _, _, over in results(game, *frames)][1:] == expected[1:]
 
 
 def test_too_many_rows_are_rejected() -> None:
