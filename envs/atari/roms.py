@@ -1,41 +1,47 @@
-"""ROMs of the games, read from the installed package ``ale-py`` when a program runs."""
+"""ROMs of games, read from the installed package ``ale-py``; none is part of this one."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from warpdrive.envs.atari.games import Game
-from warpdrive.errors import WarpDriveError
+from warpdrive.errors import DefinitionError
 
-INSTALL = 'pip install "warpdrive[atari]"'
-
-
-def read(game: Game) -> npt.NDArray[np.uint8]:
-    """Return the bytes of a game's ROM, after comparing their MD5 with that of the table of games."""
-    path = folder() / f"{game.name}.bin"
-    try:
-        rom = path.read_bytes()
-    except OSError as error:
-        raise WarpDriveError(
-            f"the ROM of {game.name} cannot be read: {error}; the package ale-py brings it: {INSTALL}"
-        ) from None
-    md5 = hashlib.md5(rom, usedforsecurity=False).hexdigest()
-    if md5 != game.md5:
-        raise WarpDriveError(
-            f"{path} has the MD5 {md5}, but that of {game.name} is {game.md5}: this is another version of the game; "
-            f"install ale-py again: {INSTALL}"
-        )
-    return np.frombuffer(rom, np.uint8)
+PADDING = 2
+"""Number of bytes after the cartridge's, which are its first ones again: an instruction is read as three bytes."""
 
 
-def folder() -> Path:
-    """Return the folder of ale-py that contains the ROMs, without importing ale-py."""
-    package = importlib.util.find_spec("ale_py")
+def rom_path(game: Game) -> Path:
+    """Return the path of a game's ROM.
+
+    Raises:
+        DefinitionError: ``ale-py`` is not installed, or lacks the ROM.
+    """
+    package = find_spec("ale_py")
     if package is None or package.origin is None:
-        raise WarpDriveError(f"the ROMs of Atari games come with the package ale-py, which is not installed: {INSTALL}")
-    return Path(package.origin).parent / "roms"
+        raise DefinitionError(
+            f"the ROM of {game.name} comes with ale-py, which is not installed: pip install 'warpdrive[atari]'"
+        )
+    path = Path(package.origin).parent / "roms" / f"{game.name}.bin"
+    if not path.is_file():
+        raise DefinitionError(f"the ROM of {game.name} is not in the installed package ale-py: {path} does not exist")
+    return path
+
+
+def load(game: Game) -> npt.NDArray[np.uint8]:
+    """Return the bytes of a game's cartridge, and :data:`PADDING` more.
+
+    Raises:
+        DefinitionError: There is no ROM, or it is another than the one that the table of games describes.
+    """
+    path = rom_path(game)
+    contents = path.read_bytes()
+    found = hashlib.md5(contents, usedforsecurity=False).hexdigest()
+    if found != game.md5:
+        raise DefinitionError(f"{path}: the MD5 of the ROM is {found}, expected {game.md5}")
+    return np.frombuffer(contents + contents[:PADDING], np.uint8)
