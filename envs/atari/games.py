@@ -151,6 +151,7 @@ _GAMES = (
         score=_decimal(0xDE, 0xDF, 0xE0),
         lives=(Term(0xD3, mask=0x0F),),
         over=((Compare(0xD3, "==", 1, mask=0x0F), Compare(0xC7, "==", 1)),),
+        start_actions=(1,),
     ),
     Game(
         "atlantis",
@@ -200,6 +201,7 @@ _GAMES = (
         over=((Compare(0x85, "==", 0xFF),),),
         difficulties=(0, 1),
         loss_if=(Compare(0x8C, "==", 1),),
+        start_actions=(3,),
     ),
     Game(
         "berzerk",
@@ -211,6 +213,7 @@ _GAMES = (
         over=((Compare(0xDA, "==", 0xFF),),),
         modes=(1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 18),
         mode=(Term(0x80),),
+        start_actions=(0,) * 20,
     ),
     Game(
         "bowling",
@@ -320,6 +323,7 @@ _GAMES = (
                Term(0xAC, -100, bcd=True, when=(Compare(0xAD, "!=", 0),)),
                Term(0xAB, -1, bcd=True, when=(Compare(0xAD, "!=", 0),)),),
         over=((Compare(0xAF, "==", 0xFF),),),
+        start_actions=(1,),
     ),
     Game(
         "fishing_derby",
@@ -364,6 +368,7 @@ _GAMES = (
         modes=(0, 2),
         difficulties=(0, 1),
         mode=(Term(0xD3),),
+        start_actions=(1,),
     ),
     Game(
         "gravitar",
@@ -376,6 +381,7 @@ _GAMES = (
         over=((Compare(0x81, "==", 1),),),
         modes=tuple(range(5)),
         mode=(Term(0x80),),
+        start_actions=(1,) * 16,
     ),
     Game(
         "hero",
