@@ -253,6 +253,8 @@ def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, n
                     cycles += entry >> 20
             address = ((high << 8) + low) & 0xFFFF
         elif operation == PLA or operation == PLP:
+            if s & 0x80:
+                data_bus = np.int32(ram[s & 0x7F])
             s = (s + 1) & 0xFF
             address = s
 
