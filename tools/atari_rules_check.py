@@ -1,9 +1,10 @@
-"""Compare the rows of `envs/atari/games.py` with ale-py: reward, lives and the end of the game after every frame.
+"""Compare the rules of `envs/atari/games.py` with ale-py: reward, lives and the end of the game after every frame.
 
-``python tools/atari_rules_check.py [NAME ...] [--frames N]`` plays each game in several styles, modes and difficulties,
-and computes the same from ale-py's memory by the kernel of `envs/atari/rules.py`. Every second episode also writes
-bytes of the score and the lives into the memory now and then, so that high scores, carries and ends occur; others
-write any byte (``--any``).
+``python tools/atari_rules_check.py [NAME ...]`` compares the kernel of `envs/atari/rules.py` in two ways:
+
+- played: episodes of several styles, modes and difficulties, with ale-py's memory after each frame;
+- written: the processor of ale-py's console stands still, and the bytes that the rules read are written between frames,
+  so that its results are a function of any memory, also of scores and ends that play does not reach.
 """
 
 from __future__ import annotations
@@ -13,129 +14,172 @@ import itertools
 import sys
 from typing import Any, NamedTuple
 
+import ale_py
 import numpy as np
-from atari_game import RAM, STYLES, actions, console
+from atari_game import NOOP, RAM, STYLES, actions, console
 
-from warpdrive.envs.atari import games, rules
-from warpdrive.envs.atari.games import Game
+from warpdrive.envs.atari import ale_state, games, rules
+from warpdrive.envs.atari.games import Compare, Game
 
 
 class Record(NamedTuple):
-    """Frames of one episode; ``ram`` has one row more, from before the first frame."""
+    """Consecutive frames: results after each, and before the first one."""
 
     what: str
     ram: Any
     rewards: Any
     lives: Any
     over: Any
-    written: list[str]
+
+
+def compares_of(game: Game) -> list[Compare]:
+    """Return all comparisons of the rules of a game."""
+    groups = [*game.over, game.score_if, game.reward_if, game.lives_if, game.loss_if, game.loss]
+    groups += [term.when for term in (*game.score, *game.reward_otherwise, *game.lives)]
+    return [compare for group in groups for compare in group]
 
 
 def bytes_of(game: Game) -> list[int]:
     """Return the addresses that the rules of a game read."""
-    terms = [*game.score, *game.lives]
-    groups = (*game.over, game.score_if, game.reward_if, game.lives_if, game.loss_if, game.loss)
-    compares = [c for group in groups for c in group] + [c for term in terms for c in term.when]
-    return sorted({t.address for t in terms if t.weight} | {c.address for c in compares})
+    terms = [*game.score, *game.reward_otherwise, *game.lives]
+    return sorted({t.address for t in terms if t.weight} | {compare.address for compare in compares_of(game)})
+
+
+def episode(game: Game, number: int, frames: int) -> Record:
+    """Play one episode; its style, mode and difficulty follow from its number."""
+    generator = np.random.default_rng(number)
+    ale, settings = started(game, number, generator)
+    style = STYLES[number % len(STYLES)]
+    frame = _Frames(ale)
+    for action in itertools.islice(actions(ale, style, generator), frames):
+        if frame.run(action):
+            break
+    return frame.record(f"{game.name} episode {number} ({style}, {settings})")
+
+
+def memories(game: Game, number: int, frames: int) -> list[Record]:
+    """Write random bytes into the memories of a few played frames; the processor stands still.
+
+    A byte is any, two decimal digits, small, close to the one before, or close to one that the rules compare with.
+    """
+    generator = np.random.default_rng(number)
+    ale, settings = started(game, number, generator)
+    state = ale_state.parse(ale.cloneState().serialize())
+    state.processor.stopped |= 2
+    still = ale_py.ALEState(ale_state.write(state))
+    bases = episode(game, number, 3000).ram
+    places, compared = writable(game), compares_of(game)
+    kept = [address - RAM for address in bytes_of(game) if address not in places]
+    decimal = {term.address for term in game.score if term.bcd}
+    records = []
+    while frames > 0:
+        ale.restoreState(still)
+        frame = _Frames(ale)
+        wanted = bases[generator.integers(len(bases))].copy()
+        wanted[kept] = frame.ram[0][kept]
+        for _ in range(int(generator.integers(2, 60))):
+            for address in generator.choice(places, generator.integers(0, 4)):
+                values = [compare.value for compare in compared if compare.address == address]
+                byte = [
+                    int(generator.integers(256)),
+                    int(generator.integers(10)) * 16 + int(generator.integers(10)),
+                    int(generator.integers(16)),
+                    int(wanted[address - RAM]) + int(generator.choice([-1, 1])),
+                    int(generator.choice(values or [0])) + int(generator.choice([0, 0, 0, -1, 1, 16, 128])),
+                ][generator.integers(5)] & 0xFF
+                if address not in decimal or (byte & 15 < 10 and byte < 0xA0) or byte in values:
+                    wanted[address - RAM] = byte
+            for i in np.nonzero(wanted != ale.getRAM())[0].tolist():
+                ale.setRAM(i, int(wanted[i]))
+            frames -= 1
+            if frame.run(NOOP):
+                break
+        records.append(frame.record(f"{game.name} memories {number} ({settings})"))
+    return records
 
 
 def writable(game: Game) -> list[int]:
     """Return the addresses to write to: not those whose changes count, since the rules know only those of the game."""
-    groups = (game.reward_if, game.lives_if, game.loss)
-    changing = {c.address for group in groups for c in group if c.relation in ("by", "not by")}
+    changing = {compare.address for compare in compares_of(game) if compare.relation in ("by", "not by")}
     return [address for address in bytes_of(game) if address not in changing]
 
 
-def episode(game: Game, number: int, frames: int, anywhere: bool = False) -> Record:
-    """Play one episode; its style, mode and writes follow from its number."""
-    generator = np.random.default_rng(number)
-    ale = console(game.name, number)
-    modes, difficulties = ale.getAvailableModes(), ale.getAvailableDifficulties()
-    mode, difficulty = (0, 0) if number % 3 else (int(generator.choice(modes)), int(generator.choice(difficulties)))
-    mode = mode if mode in modes else modes[0]
+def started(game: Game, number: int, generator: np.random.Generator) -> tuple[Any, str]:
+    """Return a console at the start of a game, and mode and difficulty: the first ones, or random in every third."""
+    mode, difficulty = game.modes[0], game.difficulties[0]
     if number % 3 == 0:
-        ale.setMode(mode)
-        ale.setDifficulty(difficulty)
-        ale.reset_game()
-    style = STYLES[number % len(STYLES)]
-    writes = anywhere or number // len(STYLES) % 2 == 1
-    places = list(range(RAM, RAM + 128)) if anywhere else writable(game)
-    ram, rewards, lives, over, written = [ale.getRAM()], [], [ale.lives()], [ale.game_over()], [""]
-    for action in itertools.islice(actions(ale, style, generator), frames):
-        note = ""
-        if writes and generator.random() < 0.03:
-            address = int(generator.choice(places))
-            kind = generator.integers(4)  # any byte, digits, small numbers, a byte close to the present one
-            decimal = any(term.bcd and term.address == address for term in game.score)
-            kind = 1 if decimal and kind == 0 and not anywhere else kind
-            byte = int(generator.integers(256))
-            if kind == 1:
-                byte = int(generator.integers(10)) * 16 + int(generator.integers(10))
-            elif kind == 2:
-                byte = int(generator.integers(10))
-            elif kind == 3:
-                byte = (int(ale.getRAM()[address - RAM]) + int(generator.choice([-1, 1]))) & 255
-            ale.setRAM(address - RAM, byte)
-            note = f"wrote {byte:02x} to {address:x}"
-        rewards.append(ale.act(action))
-        ram.append(ale.getRAM())
-        lives.append(ale.lives())
-        over.append(ale.game_over())
-        written.append(note)
-        if over[-1]:
-            break
-    what = f"{game.name} episode {number} ({style}, mode {mode}, difficulty {difficulty}{', writes' if writes else ''})"
-    return Record(what, np.array(ram), np.array(rewards), np.array(lives), np.array(over), written)
+        mode, difficulty = int(generator.choice(game.modes)), int(generator.choice(game.difficulties))
+    return console(game.name, number, mode, difficulty), f"mode {mode}, difficulty {difficulty}"
+
+
+class _Frames:
+    """Results of consecutive frames."""
+
+    def __init__(self, ale: Any) -> None:
+        self.ale = ale
+        self.ram, self.rewards = [ale.getRAM()], [0]
+        self.lives, self.over = [ale.lives()], [ale.game_over()]
+
+    def run(self, action: int) -> bool:
+        """Run a frame, and return true at the end of the game."""
+        self.rewards.append(self.ale.act(action))
+        self.ram.append(self.ale.getRAM())
+        self.lives.append(self.ale.lives())
+        self.over.append(self.ale.game_over())
+        return self.over[-1]
+
+    def record(self, what: str) -> Record:
+        """Return the frames so far."""
+        return Record(what, *(np.array(values) for values in (self.ram, self.rewards, self.lives, self.over)))
 
 
 def differences(game: Game, record: Record) -> list[str]:
     """Return a line for each frame in which the rules differ from ale-py."""
     results = np.zeros((len(record.ram), 3), np.int32)
     rules.evaluate_frames[1, 1](record.ram, rules.program(game), results)
-    rewards = results[1:, 0]
-    bad = (results[:, 1] != record.lives) | (results[:, 2] != record.over)
-    bad[1:] |= rewards != record.rewards
+    expected = np.stack([record.rewards, record.lives, record.over], axis=1)
     lines = []
-    for frame in np.nonzero(bad)[0].tolist():
-        reward, expected = (int(rewards[frame - 1]), int(record.rewards[frame - 1])) if frame else (0, 0)
+    for frame in np.nonzero(np.any(results != expected, axis=1))[0].tolist():
         ram = " ".join(
             f"{a:x}:{record.ram[max(frame - 1, 0)][a - RAM]:02x}>{record.ram[frame][a - RAM]:02x}"
             for a in bytes_of(game)
         )
         lines.append(
-            f"{record.what}, frame {frame}: reward {reward} instead of {expected}, lives {results[frame, 1]} instead "
-            f"of {record.lives[frame]}, over {results[frame, 2]} instead of {int(record.over[frame])}; {ram} "
-            f"{record.written[frame]}"
+            f"{record.what}, frame {frame}: reward, lives, over {results[frame].tolist()} "
+            f"instead of {expected[frame].tolist()}; {ram}"
         )
     return lines
 
 
 def main() -> int:
     """Compare the named games, or all."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="names of ale-py's ROMs (default: all of the table)")
-    parser.add_argument("--episodes", type=int, default=24)
+    parser.add_argument("--episodes", type=int, default=12)
     parser.add_argument("--first", type=int, default=0, help="number of the first episode")
     parser.add_argument("--frames", type=int, default=5000, help="most frames of an episode")
-    parser.add_argument("--any", action="store_true", help="write any byte of the memory in every episode")
+    parser.add_argument("--written", type=int, default=2000, help="frames with written bytes, for each episode")
     parser.add_argument("--show", type=int, default=6, help="most differences shown of a game")
     options = parser.parse_args()
     failed = False
     for name in options.names or games.GAMES:
         game = games.game(name)
-        frames, rewarded, lost, ends, lines = 0, 0, 0, 0, []
-        for number in range(options.first, options.first + options.episodes):
-            record = episode(game, number, options.frames, options.any)
-            frames += len(record.rewards)
-            rewarded += int(np.count_nonzero(record.rewards))
-            lost += int(np.count_nonzero(np.diff(record.lives)))
-            ends += int(record.over[-1])
-            lines += differences(game, record)
-        print(
-            f"{name}: {frames} frames, {rewarded} with a reward, {lost} changes of lives, {ends} ends of "
-            f"{options.episodes} episodes; {len(lines)} differences",
-            flush=True,
-        )
+        counts, lines = [], []
+        for kind in ("played", "written"):
+            frames, rewarded, lost, ends = 0, 0, 0, 0
+            for number in range(options.first, options.first + options.episodes):
+                if kind == "played":
+                    records = [episode(game, number, options.frames)]
+                else:
+                    records = memories(game, number, options.written)
+                for record in records:
+                    frames += len(record.rewards) - 1
+                    rewarded += int(np.count_nonzero(record.rewards))
+                    lost += int(np.count_nonzero(np.diff(record.lives)))
+                    ends += int(record.over[-1])
+                    lines += differences(game, record)
+            counts.append(f"{kind} {frames} frames, {rewarded} rewards, {lost} changes of lives, {ends} ends")
+        print(f"{name}: {'; '.join(counts)}; {len(lines)} differences", flush=True)
         print(*lines[: options.show], sep="\n", end="\n" if lines else "")
         failed |= bool(lines)
     return int(failed)
