@@ -2,6 +2,18 @@
 
 #pragma once
 
+// Let the next episode of the replica begin from a start state.
+template <class Continued>
+WD_FUNCTION void wd_clear_continued(Continued continued) {
+    if (wd_agent() == 0) continued(wd_env()) = false;
+}
+
+// Whether the replica's next episode begins from a start state, not from the state that the last one ended in.
+template <class Continued>
+WD_FUNCTION bool wd_begins_anew(Continued continued) {
+    return !continued(wd_env());
+}
+
 // Choose, in the replica's first thread, which start state of the pool it gets next.
 template <class Choice, class Stream, class PoolSize>
 WD_FUNCTION void wd_choose_start(Choice choice, Stream stream, PoolSize pool_size) {

@@ -149,14 +149,17 @@ _HOME_OF = {
     "register_model": "warpdrive.training.models.registry",
     **dict.fromkeys(_SECTIONS.split(), "warpdrive.training.config.run_config"),
 }
-_MODULES = ("interop", "draw", "math", "random", "testing")
+_MODULES = {
+    **{name: f"warpdrive.{name}" for name in ("interop", "draw", "math", "random", "testing")},
+    "atari": "warpdrive.envs.atari.public",
+}
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return _imported(f"warpdrive.{name}")
+        return _imported(_MODULES[name])
     if name in _HOME_OF:
         return getattr(_imported(_HOME_OF[name]), name)
     raise AttributeError(f"module 'warpdrive' has no attribute '{name}'")

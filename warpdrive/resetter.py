@@ -9,6 +9,23 @@ from warpdrive.kernels.kernel import device_function
 
 
 @device_function
+def clear_continued(continued):  # type: ignore[no-untyped-def]
+    """Let the next episode of the replica begin from a start state.
+
+    Args:
+        continued: ``[num_envs]`` bool, set by a step that ends an episode if the next one begins from its state.
+    """
+    if cuda.threadIdx.x == 0:
+        continued[cuda.blockIdx.x] = False
+
+
+@device_function
+def begins_anew(continued):  # type: ignore[no-untyped-def]
+    """Return True if the replica's next episode begins from a start state, see :func:`clear_continued`."""
+    return not continued[cuda.blockIdx.x]
+
+
+@device_function
 def choose_start(choice, stream, pool_size):  # type: ignore[no-untyped-def]
     """Choose the next start state of the replica, in its first thread.
 

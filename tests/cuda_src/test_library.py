@@ -288,9 +288,11 @@ def test_the_ends_and_beginnings_of_episodes(run_both: RunBoth) -> None:
         "target": np.zeros((ENVS, row), np.float32),
         "of_next": np.ones(ENVS, np.int32),
         "return_of_next": np.ones((ENVS, AGENTS), np.float32),
+        "continued": np.ones(ENVS, np.bool_),
     }
     calls = [
         called(episode_log.begin_step),
+        called(resetter.clear_continued),
         called(episode_log.end_step),
         called(episode_log.add_rewards, rewards="step_rewards"),
         called(episode_log.log_episode, terminated="ended"),
@@ -300,6 +302,7 @@ def test_the_ends_and_beginnings_of_episodes(run_both: RunBoth) -> None:
     ]
     expected, found = run_both(calls, arrays, times=3)
     assert_same(expected, found, {*sums, *counts, "truncated", "target"})
+    assert not expected["continued"].any() and not found["continued"].any()
     np.testing.assert_array_equal(found["timestep"], arrays["timestep"] + 3)
     assert found["episodes"].tolist() == [3, 0, *[3] * (ENVS - 2)] and not found["return_sum"][1].any()
     assert not found["rewards"].any() and not found["of_next"].any() and not found["return_of_next"].any()

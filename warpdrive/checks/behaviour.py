@@ -247,7 +247,8 @@ def _check_first_observations(env: Environment, step: _Step, first: State, repor
         return
     for array in observation_arrays(env):
         begun, expected = step.after[array.name], first[array.name]
-        wrong = ~_close(begun, expected, 0.0) & step.ended.reshape(-1, *[1] * (begun.ndim - 1))
+        began_anew = step.ended & ~step.after.get("continued", np.zeros_like(step.ended))
+        wrong = ~_close(begun, expected, 0.0) & began_anew.reshape(-1, *[1] * (begun.ndim - 1))
         _find_stale(env, array.name, wrong, f"after the episode that ended in step {step.number}", report)
 
 

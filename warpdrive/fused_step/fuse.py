@@ -29,6 +29,8 @@ from warpdrive.spaces import SpaceArray, action_arrays, extended_arrays, observa
 
 NEXT = "next."
 """Prefix of arrays with the start of a replica's next episode, if the host provides it."""
+CONTINUED = "continued"
+"""Mask ``[num_envs]`` of replicas whose next episode begins from the state in which the last one ended."""
 SKIPPED = "skipped"
 """Mask ``[num_envs]`` of replicas in which the host began an episode instead of a step."""
 
@@ -185,8 +187,7 @@ def fuse_running_step(environment: Environment, binding: Binding, auto_reset: bo
         fused.call(episode_log.is_done, result="ended")
     fused.barrier()
     with fused.when("running"):
-        fused.call(episode_log.begin_step)
-        fused.barrier()
+        _begin_step(fused)
         _advance(fused, binding)
         fused.call(episode_log.add_rewards, running_return="episode.running_return")
         fused.call(episode_log.is_done, result="done")
@@ -204,15 +205,24 @@ def fuse_reset(environment: Environment, binding: Binding, selected: bool = Fals
     """Build the kernel that starts a new episode in every replica, or in those for which ``reset.selected`` is True."""
     fused = FusedKernel(f"{environment.name}_reset", binding.context)
     if not selected:
+        if CONTINUED in binding.context:
+            fused.call(resetter.clear_continued)
         _choose_start(fused)
         _restart(fused, binding)
         return fused
     fused.call(episode_log.is_done, result="chosen", terminated="reset.selected", truncated="reset.selected")
     with fused.when("chosen"):
-        fused.call(episode_log.begin_step)
+        _begin_step(fused)
         _choose_start(fused)
         _restart(fused, binding)
     return fused
+
+
+def _begin_step(fused: FusedKernel) -> None:
+    fused.call(episode_log.begin_step)
+    if CONTINUED in fused.context:
+        fused.call(resetter.clear_continued)
+    fused.barrier()
 
 
 def _act(fused: FusedKernel, environment: Environment, sampled: bool, drawn: bool) -> None:
@@ -226,8 +236,7 @@ def _act(fused: FusedKernel, environment: Environment, sampled: bool, drawn: boo
         for name in ("active", "action_mask"):
             if name in context:
                 _record(fused, rollout_writer.record_row, name)
-    fused.call(episode_log.begin_step)
-    fused.barrier()
+    _begin_step(fused)
     if sampled:
         for array in action_arrays(environment):
             acted = array.name if array.choices else f"sampler.{array.name}"
@@ -397,16 +406,25 @@ def _keep_final(fused: FusedKernel, name: str, recorded: bool, as_name: str | No
 
 
 def _restart(fused: FusedKernel, binding: Binding) -> None:
+    if CONTINUED in binding.context:
+        fused.call(resetter.begins_anew, result="anew")
+        with fused.when("anew"):
+            _copy_start(fused, binding)
+    else:
+        _copy_start(fused, binding)
+    fused.call(resetter.start_episode, running_return="episode.running_return")
+    fused.barrier()
+    fused.call_user(binding.functions.reset, binding)
+    _observe(fused, binding)
+
+
+def _copy_start(fused: FusedKernel, binding: Binding) -> None:
     for name in binding.context:
         if name.startswith("pool."):
             target = name.removeprefix("pool.")
             fused.call(resetter.copy_start, target=fused.rows(target), pool=name, choice="reset.choice")
         elif name.startswith(NEXT):
             fused.call(rollout_writer.copy_row, source=fused.rows(name), target=fused.rows(name.removeprefix(NEXT)))
-    fused.call(resetter.start_episode, running_return="episode.running_return")
-    fused.barrier()
-    fused.call_user(binding.functions.reset, binding)
-    _observe(fused, binding)
 
 
 def _observe(fused: FusedKernel, binding: Binding) -> None:

@@ -199,6 +199,7 @@ def _reserved(environment: Environment, start: State) -> Shapes:
         "active": ((agents,), np.bool_),
         "action_mask": ((agents, choices), np.bool_),
         "rng": ((agents, 4), np.uint32),
+        "continued": ((), np.bool_),
     }
     named = named_parameters(functions_in_every_language(environment))
     used = {name: kind for name, kind in optional.items() if name in named or name in start}
