@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from warpdrive.envs.atari import machine
+from warpdrive.envs.atari import controllers, games, machine
 
 TRUE, FALSE = 0xFAB1FAB2, 0xBAD1BAD2
 RAM_SIZE = 128
@@ -362,17 +362,17 @@ _LATCHES = (1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 15, 14)
 """Bit of ``machine.COLLISIONS`` by that of ``Tia.collisions``."""
 
 
-def from_ale(state: AleState | bytes) -> dict[str, np.ndarray]:
+def from_ale(state: Any) -> dict[str, np.ndarray]:
     """Convert a state of ale-py to the arrays of a console, without the axis of the environments.
 
     The screen is black, as a state has none, and the inputs are those of controllers that nobody touches. The console
     goes on with a frame that was cut off, as the interface does that the state was cloned from.
 
     Args:
-        state: A state, or its bytes: ``ale.cloneState().serialize()``.
+        state: A state of ale-py, ``ale.cloneState()``, its bytes, ``serialize()`` of it, or an :class:`AleState`.
     """
-    if isinstance(state, bytes):
-        state = parse(state)
+    if not isinstance(state, AleState):
+        state = parse(state if isinstance(state, bytes) else state.serialize())
     cpu, riot, tia, cartridge = state.processor, state.riot, state.tia, state.cartridge
     registers = np.zeros(machine.SIZE, np.int64)
     for chip, fields in _SAME.items():
@@ -402,7 +402,9 @@ def from_ale(state: AleState | bytes) -> dict[str, np.ndarray]:
     registers[machine.FRAME_DONE] = cpu.stopped & 1
     registers[[machine.SWCHA, machine.SWCHB]] = 0xFF, 0x3F | (state.difficulty & 3) << 6
     registers[[machine.INPT4, machine.INPT5]] = 0x80
-    registers[machine.PADDLES : machine.PADDLES + 4] = *state.paddles, -1, -1
+    registers[machine.PADDLES : machine.PADDLES + 4] = controllers.resistances(
+        int(state.paddles[0]), int(state.paddles[1]), *_controllers_of(state)
+    )
     ram = np.zeros(RAM_SIZE, np.uint8)
     ram[: len(cartridge.ram)] = cartridge.ram
     height = (tia.display_stop - tia.display_start) // machine.CLOCKS_PER_LINE
@@ -459,10 +461,17 @@ def to_ale(arrays: Mapping[str, np.ndarray], template: AleState | bytes) -> AleS
     end = int(registers[machine.VSYNC_END])
     tia.vsync_finish = end if end == NEVER else end + line
     tia.hmove_clock = min(tia.hmove_clock, 3 * state.cycles)
-    state.paddles[:] = np.where(
-        registers[machine.PADDLES : machine.PADDLES + 2] < 0, state.paddles, registers[machine.PADDLES :][:2]
-    )
+    has_paddles, swapped = _controllers_of(state)
+    if has_paddles:
+        paddles = registers[machine.PADDLES : machine.PADDLES + 2]
+        state.paddles[:] = paddles[::-1] if swapped else paddles
     return state
+
+
+def _controllers_of(state: AleState) -> tuple[bool, bool]:
+    """Return True if the game of a state is played with paddles, and True if the players' controllers are swapped."""
+    game = next((game for game in games.GAMES.values() if game.md5 == state.md5), None)
+    return (False, False) if game is None else (game.controller == "paddles", game.swapped_ports)
 
 
 def _reversed(byte: int) -> int:

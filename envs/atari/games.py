@@ -77,6 +77,8 @@ class Game:
     modes: tuple[int, ...] = (0,)
     mode: tuple[Term, ...] = ()
     """Terms whose sum is the mode; SELECT is pressed until it is the wanted one. None if there is one mode."""
+    mode_of_two: int | None = None
+    """The mode in which two play against each other; the second player's reward is that of the first, negated."""
     difficulties: tuple[int, ...] = (0,)
     start_actions: tuple[int, ...] = ()
     """Actions of a frame each after RESET."""
@@ -237,6 +239,8 @@ _GAMES = (
                Term(0x93, 0, plus=-100, when=(Compare(0x93, "==", 0xC0),)),),
         over=((Compare(0x92, "==", 0xC0),), (Compare(0x93, "==", 0xC0),),
               (Compare(0x90, "==", 0, mask=0xF0), Compare(0x91, "==", 0)),),
+        mode=(Term(0xD9, -1, plus=1),),
+        mode_of_two=1,
         difficulties=(0, 1, 2, 3),
     ),
     Game(
@@ -507,6 +511,7 @@ _GAMES = (
         over=((Compare(0x8D, "==", 21),), (Compare(0x8E, "==", 21),),),
         modes=(0, 1),
         mode=(Term(0x96),),
+        mode_of_two=2,
         difficulties=(0, 1, 2, 3),
         controller="paddles",
         swapped_ports=True,

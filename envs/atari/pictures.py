@@ -1,0 +1,86 @@
+"""Pictures of the screen as agents observe them: grey levels averaged over areas, or RGB; and stacks of pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+import warpdrive as wd
+from warpdrive.envs.atari.machine import WIDTH
+
+
+@wd.device_function
+def put_grey(target, screen, latest, both, levels, height, size):
+    """Write a picture of grey levels, averaged over the area of each pixel.
+
+    A pixel is the mean of what it covers, in integers; OpenCV's ``INTER_AREA`` differs by one grey level at most.
+
+    Args:
+        target: uint8 ``[size, size]``, written.
+        screen: Colours of two frames, uint8 ``[2, height, 160]``.
+        latest: Index of the later frame.
+        both: If true, the brighter pixels of both frames are taken.
+        levels: Grey level of each colour, uint8 ``[256]``.
+        height: Number of lines.
+        size: Height and width of the picture, at most 160.
+    """
+    sums, lights = cuda.local.array(WIDTH, np.int32), cuda.local.array(WIDTH, np.int32)
+    other = 1 - latest if both else latest
+    for x in range(WIDTH):
+        sums[x] = 0
+    row, free = 0, height  # lengths are in parts of a line and of a column, of which there are ``size``
+    for line in range(height):
+        for x in range(WIDTH):
+            lights[x] = max(levels[screen[latest, line, x]], levels[screen[other, line, x]])
+        part = min(size, free)
+        for x in range(WIDTH):
+            sums[x] += part * lights[x]
+        free -= part
+        if free == 0:
+            _put_row(target, row, sums, height, size)
+            row, free = row + 1, height - (size - part)
+            for x in range(WIDTH):
+                sums[x] = (size - part) * lights[x]
+
+
+@wd.device_function
+def _put_row(target, row, sums, height, size):
+    for column in range(size):
+        left, right = column * WIDTH, (column + 1) * WIDTH
+        total = (height * WIDTH) // 2
+        for x in range(left // size, (right - 1) // size + 1):
+            total += (min(size * (x + 1), right) - max(size * x, left)) * sums[x]
+        target[row, column] = total // (height * WIDTH)
+
+
+@wd.device_function
+def put_colours(target, screen, latest, both, palette, height):
+    """Write a picture in RGB, uint8 ``[3, height, 160]``; see :func:`put_grey` for the arguments."""
+    other = 1 - latest if both else latest
+    for line in range(height):
+        for x in range(WIDTH):
+            one, two = screen[latest, line, x], screen[other, line, x]
+            for channel in range(3):
+                target[channel, line, x] = max(palette[one, channel], palette[two, channel])
+
+
+@wd.device_function
+def drop_oldest(stack, planes):
+    """Move the pictures of a stack, uint8 ``[pictures * planes, height, width]``, over the oldest one."""
+    for plane in range(stack.shape[0] - planes):
+        _copy(stack, plane + planes, plane)
+
+
+@wd.device_function
+def repeat_newest(stack, planes):
+    """Copy the newest picture of a stack, uint8 ``[pictures * planes, height, width]``, over the others."""
+    others = stack.shape[0] - planes
+    for plane in range(others):
+        _copy(stack, others + plane % planes, plane)
+
+
+@wd.device_function
+def _copy(stack, source, target):
+    for y in range(stack.shape[1]):
+        for x in range(stack.shape[2]):
+            stack[target, y, x] = stack[source, y, x]
