@@ -11,6 +11,9 @@ PYTHON ?= python3
 ARGS ?= tag_gridworld
 WHEELS ?= wheels
 OPTIONS ?=
+GAME ?= all
+FRAMES ?= 2000
+SEED ?= 0
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -43,7 +46,7 @@ if [ -t 1 ]; then "$$@"; else "$$@" >$(INSTALL_LOG) 2>&1 || { cat $(INSTALL_LOG)
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help train gallery tutorials docs docs-serve test test-fast lint lint-style lint-types format install install-test install-lint same-python clean distclean
+.PHONY: help train gallery tutorials docs docs-serve test test-fast atari-check lint lint-style lint-types format install install-test install-lint same-python clean distclean
 .PHONY: gpu-wheels gpu-install gpu-test gpu-benchmark
 
 help:  ## show this list
@@ -69,6 +72,9 @@ test: install-test  ## run the test suite on all cores
 
 test-fast: install-test  ## run the fast tests, which compile few kernels (a minute; 40 s with a warm cache)
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -q @tests/fast_tests.txt
+
+atari-check: install-test  ## compare the Atari console with ale-py (GAME=pong or all, FRAMES=2000 SEED=0 OPTIONS="--help")
+	@$(BIN)/python tools/atari_check.py $(GAME) --frames $(FRAMES) --seed $(SEED) $(OPTIONS)
 
 gpu-wheels: install-test  ## gather wheels for a GPU machine without a network (OPTIONS="--help")
 	@$(BIN)/python tools/gather_wheels.py --folder "$(WHEELS)" $(OPTIONS)

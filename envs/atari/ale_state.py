@@ -133,10 +133,10 @@ class Tia:
     """Clock of the last HMOVE."""
     hmove_blank: bool
     """Set if the next pixels at the left edge are blanked by HMOVE."""
-    unknown_missile_enabled: bool
-    """False in all games at all times observed; set, it becomes false at the next HMOVE."""
-    unknown_missile_counter: int
-    """0 in all games at all times observed; nothing changes it."""
+    stars: bool
+    """Set if missile 0 moves by 17 pixels a line: HMM0 changed from 7 to 6, 63 clocks after HMOVE. HMOVE ends it."""
+    star_line: int
+    """Lines since then, modulo 4: they determine how wide the missile is."""
     dump_enabled: bool
     """Set while VBLANK discharges the capacitors of the paddles (bit 7)."""
     dump_disabled: int
@@ -397,6 +397,8 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
     registers[machine.TIMER_SET] = riot.timer_set - line // 3
     registers[machine.TIMER_FLAG_RESET] = riot.flag_reset - line // 3
     registers[machine.DUMP_END] = tia.dump_disabled - line // 3
+    registers[machine.HMOVED] = tia.hmove_clock - line
+    registers[machine.STARS] = 4 + tia.star_line if tia.stars else 0
     registers[machine.DRAWN_UNTIL] = tia.updated_until - line
     registers[machine.VSYNC_END] = NEVER if tia.vsync_finish > NEVER // 2 else tia.vsync_finish - line
     registers[machine.FRAME_DONE] = cpu.stopped & 1
@@ -460,7 +462,10 @@ def to_ale(arrays: Mapping[str, np.ndarray], template: AleState | bytes) -> AleS
     tia.updated_until = int(registers[machine.DRAWN_UNTIL]) + line
     end = int(registers[machine.VSYNC_END])
     tia.vsync_finish = end if end == NEVER else end + line
-    tia.hmove_clock = min(tia.hmove_clock, 3 * state.cycles)
+    tia.hmove_clock = int(registers[machine.HMOVED]) + line
+    tia.stars = bool(registers[machine.STARS])
+    if tia.stars:
+        tia.star_line = int(registers[machine.STARS]) & 3
     has_paddles, swapped = _controllers_of(state)
     if has_paddles:
         paddles = registers[machine.PADDLES : machine.PADDLES + 2]

@@ -35,6 +35,7 @@ from warpdrive.envs.atari.machine import (
     REFLECTED,
     REFP0,
     RESMP0,
+    STARS,
     SUPPRESSED,
     VBLANK,
     VDELBL,
@@ -111,6 +112,12 @@ def _place_missile(registers, objects, which):
     if registers[ENAM0 + which] == 0 or registers[RESMP0 + which]:
         return
     size = registers[NUSIZ0 + which]
+    if which == 0 and registers[STARS]:
+        line = registers[STARS] & 3
+        if line == 2:
+            return
+        if line == 1:
+            size |= 0x10
     pattern = (1 << (1 << (size >> 4 & 3))) - 1
     copies = np.int64(COPIES[size & 7])
     for copy in range(5):
@@ -212,6 +219,12 @@ def advance(registers, objects, screen, clock, first_line, num_lines, drawn):
         if stop == line_begin + CLOCKS_PER_LINE:  # the end of what holds for one line
             if registers[BLANKED] == 1 and line >= first_line:
                 registers[BLANKED] = 0
+            if registers[STARS]:  # 17 pixels a line, but for the phase of the missile's own counter
+                phase = registers[STARS] + 1 & 3
+                left = 33 if phase == 1 else 0 if phase == 2 else 17 if phase == 3 else 18
+                registers[POSITIONS + 2] = (registers[POSITIONS + 2] - left + WIDTH) % WIDTH
+                registers[STARS] = 4 | phase
+                registers[CHANGED] |= 1 << M0
             registers[CHANGED] |= registers[SUPPRESSED]
             registers[SUPPRESSED] = 0
             if registers[REFLECTED] != registers[CTRLPF] & 1:

@@ -14,6 +14,7 @@ from warpdrive.envs.atari.machine import (
     DRAWN_UNTIL,
     DUMP_END,
     FRAME_DONE,
+    HMOVED,
     PARITY,
     TIMER_FLAG_RESET,
     TIMER_SET,
@@ -46,6 +47,7 @@ def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_
         registers[TIMER_SET] -= passed
         registers[TIMER_FLAG_RESET] -= passed
         registers[DUMP_END] -= passed
+        registers[HMOVED] -= 3 * passed
         if registers[VSYNC_END] != NEVER:
             registers[VSYNC_END] -= 3 * passed
         if drawn:

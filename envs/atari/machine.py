@@ -69,7 +69,13 @@ SWCHA, SWCHB, INPT4, INPT5 = 62, 63, 64, 65
 PADDLES = 66  # to 69
 """Resistance of each paddle in ohm; -1 if there is none."""
 
-SIZE = 70
+# TIA: what ale-py knows of objects that are reset or changed while HMOVE moves them
+HMOVED = 70
+"""Colour clock of the last HMOVE."""
+STARS = 71
+"""4 plus the line modulo 4 if missile 0 moves in each line, as its motion changed under HMOVE; else 0."""
+
+SIZE = 72
 
 CYCLES_PER_LINE, CLOCKS_PER_LINE, BLANK_CLOCKS, WIDTH = 76, 228, 68, 160
 

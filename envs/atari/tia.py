@@ -29,6 +29,7 @@ from warpdrive.envs.atari.machine import (
     FRAME_DONE,
     GRP0,
     GRP1,
+    HMOVED,
     HMP0,
     INPT4,
     NUSIZ0,
@@ -44,6 +45,7 @@ from warpdrive.envs.atari.machine import (
     REFP1,
     RESMP0,
     RESMP1,
+    STARS,
     SUPPRESSED,
     VBLANK,
     VDELBL,
@@ -146,6 +148,8 @@ def write(
     elif place == 0x0F:
         value = registers[PLAYFIELD] & 0x00FFF | value << 12
     elif 0x20 <= place <= 0x24:  # HMP0 to HMBL
+        if place == 0x22 and registers[stored] == 7 and value == 0x60 and clock - registers[HMOVED] == 63:
+            registers[STARS] = 4  # HMOVE does not find the end of the motion any more
         registers[stored] = value >> 4
         return cycles
     elif place == 0x2B:  # HMCLR
@@ -166,6 +170,7 @@ def write(
         position = 3 if is_player else 2
         if in_line >= BLANK_CLOCKS:
             position = (in_line - BLANK_CLOCKS + position + 2) % WIDTH
+        position = _reset_during_hmove(place, clock - registers[HMOVED], in_line, position)
         if is_player:
             phase = beam.phase_of_player(registers, place - 0x10, position)
             delay = 11 if phase == 1 else 0
@@ -199,13 +204,12 @@ def write(
         in_line = clock % CLOCKS_PER_LINE
         if in_line > 222:  # moves in the blank of the next line
             in_line -= CLOCKS_PER_LINE
+        registers[HMOVED], registers[STARS] = clock, 0
         blank = in_line <= 60
         if blank and registers[BLANKED] == 0:
             registers[BLANKED] = 1
         for which in range(5):
-            pulses = (
-                registers[HMP0 + which] ^ 8
-            )  # extra clocks, one in four, of which those in the blank move the object
+            pulses = registers[HMP0 + which] ^ 8  # of which those in the blank move the object
             left = min(pulses, (70 - in_line) >> 2) - 8 if blank else max(pulses - ((222 - in_line) >> 2), 0)
             registers[POSITIONS + which] = (registers[POSITIONS + which] - left + WIDTH) % WIDTH
     elif place == 0x2C:  # CXCLR
@@ -214,6 +218,21 @@ def write(
         registers[stored] = value
     registers[CHANGED] |= changed
     return cycles
+
+
+@wd.device_function
+def _reset_during_hmove(place, elapsed, in_line, position):
+    """Return the position of an object that is reset while HMOVE still moves it, in the cases that ale-py knows."""
+    if in_line - elapsed == 9:
+        if in_line == 18 and (place == 0x13 or place == 0x14):
+            return 3
+        if place == 0x14 and (in_line == 27 or in_line == 30):
+            return 5 if in_line == 27 else 6
+        if place == 0x12 and in_line == 69:
+            return 8
+    elif in_line - elapsed == 15 and place == 0x14 and in_line == 69:
+        return 10
+    return position
 
 
 @wd.device_function
