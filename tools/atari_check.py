@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 import warpdrive as wd
-from warpdrive.envs.atari import ale_state, console, machine
+from warpdrive.envs.atari import ale_state, console, machine, opcodes
 
 try:
     import ale_py
@@ -185,7 +185,7 @@ class Ours:
         if game in NO_BLANKS:
             self.arrays["registers"][machine.BLANKED] = -1
         rom = Path(ale_py.roms.get_rom_path(game)).read_bytes()
-        self.rom = np.frombuffer(rom + rom[:2], np.uint8).copy()
+        self.rom = opcodes.decoded(rom)
         self.kind = machine.CARTRIDGES.index(state.cartridge.kind)
         tia = state.tia
         self.first_line = (tia.display_start - tia.frame_start) // machine.CLOCKS_PER_LINE

@@ -212,6 +212,8 @@ def advance(registers, objects, screen, clock, first_line, num_lines, drawn):
             else:
                 if registers[CHANGED]:
                     _place(registers, objects)
+                if drawn:
+                    _fill(registers, screen, line - first_line, left, right, registers[COLUBK])
                 for word in range(left // WORD, (right - 1) // WORD + 1):
                     _draw_word(registers, objects, screen, line - first_line, word, left, right, drawn)
                 if drawn and left < 8 and registers[BLANKED] == 1:
@@ -244,11 +246,14 @@ def _fill(registers, screen, row, left, right, colour):
 
 @wd.device_function
 def _draw(registers, screen, row, first, bits, colour):
-    """Draw the pixels of a word whose bits are set."""
-    parity = registers[PARITY]
+    """Draw the pixels of a word whose bits are set, run by run."""
     while bits != 0:
-        screen[parity, row, first + cuda.ffs(bits) - 1] = colour
-        bits &= bits - 1
+        begin = cuda.ffs(bits) - 1
+        end = begin + cuda.ffs(~(bits >> begin)) - 1
+        parity = registers[PARITY]
+        for pixel in range(first + begin, first + end):
+            screen[parity, row, pixel] = colour
+        bits = bits >> end << end
 
 
 @wd.device_function
@@ -281,7 +286,6 @@ def _draw_word(registers, objects, screen, row, word, left, right, drawn):
         colour = registers[COLUPF]
         if control & 6 == 2:  # score mode: each half in the colour of its player
             colour = registers[COLUP0 + word // 2]
-        _fill(registers, screen, row, first + low, first + high, registers[COLUBK])
         if control & 4 == 0:
             _draw(registers, screen, row, first, field, colour)
             _draw(registers, screen, row, first, ball, registers[COLUPF])

@@ -14,12 +14,12 @@ from warpdrive.envs.atari.machine import BANK, E0, F6, F6SC, F8, F8SC, FE, K2, S
 
 
 @wd.device_function
-def offset(registers, address, bank, kind):
+def offset(registers, address, kind):
     """Return the index in ``rom`` of the byte at ``address``, in the selected bank."""
     if kind == K2:
         return address & 0x7FF
     if kind == F8 or kind == F8SC or kind == F6 or kind == F6SC:
-        return bank + (address & 0xFFF)
+        return registers[BANK] + (address & 0xFFF)
     if kind == FE:
         return (address & 0xFFF) + (0 if address & 0x2000 else 0x1000)
     if kind == E0:
@@ -29,27 +29,25 @@ def offset(registers, address, bank, kind):
 
 
 @wd.device_function
-def switched(registers, address, bank, kind):
-    """Return the bank (its first byte) that is selected after an access to ``address``."""
+def switch(registers, address, kind):
+    """Select the bank that an access to ``address`` switches to, if it does."""
     place = address & 0xFFF
     if kind == F8 or kind == F8SC:
         if 0xFF8 <= place <= 0xFF9:
-            bank = (place - 0xFF8) << 12
+            registers[BANK] = (place - 0xFF8) << 12
     elif kind == F6 or kind == F6SC:
         if 0xFF6 <= place <= 0xFF9:
-            bank = (place - 0xFF6) << 12
+            registers[BANK] = (place - 0xFF6) << 12
     elif kind == E0 and 0xFE0 <= place <= 0xFF7:
         registers[SLICES + ((place - 0xFE0) >> 3)] = (place & 7) << 10
-        bank = registers[BANK]
-    return bank
 
 
 @wd.device_function
-def read(cartridge_ram, rom, registers, address, bank, kind):
+def read(cartridge_ram, rom, registers, address, kind):
     """Return the byte at ``address``, after the bank has been switched."""
     if (kind == F8SC or kind == F6SC) and (address & 0xF80) == 0x080:
         return np.int32(cartridge_ram[address & 0x7F])
-    return np.int32(rom[offset(registers, address, bank, kind)])
+    return np.int32(rom[offset(registers, address, kind)] & 0xFF)
 
 
 @wd.device_function

@@ -31,7 +31,7 @@ def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_
         ram: RAM of the RIOT, uint8 ``[128]``.
         registers: State of the chips, int32 ``[machine.SIZE]``, with the inputs of the frame.
         cartridge_ram: uint8 ``[128]``.
-        rom: Bytes of the cartridge, uint8, and two more.
+        rom: The cartridge, int64, from ``opcodes.decoded``.
         screen: Colours of this frame and of the one before, uint8 ``[2, num_lines, 160]``.
         kind: Kind of the cartridge, an index of ``machine.CARTRIDGES``.
         first_line: First visible line.

@@ -9,6 +9,7 @@ jumps, branches and the stack.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 # addressing modes
 IMPLIED, IMMEDIATE, ZERO_PAGE, ZERO_PAGE_X, ZERO_PAGE_Y, ABSOLUTE, ABSOLUTE_X, ABSOLUTE_Y = range(8)
@@ -158,3 +159,15 @@ def _decoded() -> np.ndarray:
 DECODED = _decoded()
 """For each opcode: operation (bits 0 to 6), addressing mode (7 to 10), length in bytes (11 to 13), cycles (14 to 17),
 access (18 and 19), 1 if crossing a page takes a cycle more (20)."""
+
+
+def decoded(contents: bytes) -> npt.NDArray[np.int64]:
+    """Return the bytes of a cartridge, each with the instruction that begins there, as the processor reads them.
+
+    Returns:
+        ``[size + 2]``. Bits 0 to 7: the byte; 8 to 23: the two that follow; from 24: the entry of :data:`DECODED`. The
+        last two are the first ones again.
+    """
+    values = np.frombuffer(contents + contents[:4], np.uint8).astype(np.int64)
+    first, second, third = values[:-2], values[1:-1], values[2:]
+    return first | second << 8 | third << 16 | DECODED[first].astype(np.int64) << 24

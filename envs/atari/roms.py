@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from warpdrive.envs.atari.games import Game
+from warpdrive.envs.atari.opcodes import decoded
 from warpdrive.errors import DefinitionError
-
-PADDING = 2
-"""Number of bytes after the cartridge's, which are its first ones again: an instruction is read as three bytes."""
 
 
 def rom_path(game: Game) -> Path:
@@ -33,8 +31,8 @@ def rom_path(game: Game) -> Path:
     return path
 
 
-def load(game: Game) -> npt.NDArray[np.uint8]:
-    """Return the bytes of a game's cartridge, and :data:`PADDING` more.
+def load(game: Game) -> npt.NDArray[np.int64]:
+    """Return a game's cartridge in the form that the processor reads (:func:`.opcodes.decoded`).
 
     Raises:
         DefinitionError: There is no ROM, or it is another than the one that the table of games describes.
@@ -44,4 +42,4 @@ def load(game: Game) -> npt.NDArray[np.uint8]:
     found = hashlib.md5(contents, usedforsecurity=False).hexdigest()
     if found != game.md5:
         raise DefinitionError(f"{path}: the MD5 of the ROM is {found}, expected {game.md5}")
-    return np.frombuffer(contents + contents[:PADDING], np.uint8)
+    return decoded(contents)

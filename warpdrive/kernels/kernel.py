@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 from warpdrive.errors import nearest, shown
 from warpdrive.kernels.configuration import Configuration
@@ -27,6 +28,9 @@ class DeviceFunction:
     The decorator is optional, since kernel functions may also call plain functions: it documents the purpose of the
     function and prevents accidental calls on the host.
     """
+
+    is_inlined = True
+    """If False, the CPU backend never inlines it."""
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
@@ -45,7 +49,7 @@ class DeviceFunction:
                 f"{code.co_filename}:{code.co_firstlineno}: the file has changed since '{code.co_name}' was "
                 "imported from it: restart Python"
             )
-        return read_function(self.function)
+        return replace(read_function(self.function), is_inlined=self.is_inlined)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -213,13 +217,20 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     return Kernel(plain)
 
 
-def device_function(function: Callable[..., Any]) -> DeviceFunction:
+@overload
+def device_function(function: Callable[..., Any]) -> DeviceFunction: ...
+@overload
+def device_function(*, inline: bool = True) -> Callable[[Callable[..., Any]], DeviceFunction]: ...
+def device_function(function: Callable[..., Any] | None = None, *, inline: bool = True) -> Any:
     """Mark a function that kernel functions call, but the host does not.
 
     The decorator is optional: kernel functions may also call plain functions.
 
     Args:
         function: A function in the kernel language. It may contain barriers.
+        inline: If False, the CPU backend compiles a call, also where it would inline: ``@wd.device_function(
+            inline=False)`` keeps large code that is seldom needed out of a hot loop, whose variables then stay in
+            registers. Functions with barriers are always inlined. GPU compilers decide for themselves.
 
     Returns:
         The device function. A call on the host raises ``KernelError``.
@@ -227,7 +238,15 @@ def device_function(function: Callable[..., Any]) -> DeviceFunction:
     Raises:
         KernelError: If ``function`` is not a Python function.
     """
+    if function is None:
+        return lambda function: device_function(function) if inline else _never_inlined(function)
     return function if isinstance(function, DeviceFunction) else DeviceFunction(python_function(function))
+
+
+def _never_inlined(function: Callable[..., Any]) -> DeviceFunction:
+    marked = DeviceFunction(python_function(function))
+    marked.is_inlined = False
+    return marked
 
 
 def kernel_from_source(text: str, name: str, namespace: dict[str, Any]) -> Kernel:

@@ -165,6 +165,7 @@ class FunctionSource:
         namespace: The values of the free names: closure, globals and builtins.
         facts: Properties that follow from the tree.
         defaults: The default values of parameters.
+        is_inlined: If False, the CPU backend never inlines it.
     """
 
     tree: ast.FunctionDef
@@ -172,6 +173,7 @@ class FunctionSource:
     namespace: Mapping[str, Any]
     facts: FunctionFacts = field(repr=False, compare=False)
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    is_inlined: bool = True
 
     @property
     def name(self) -> str:
@@ -199,7 +201,7 @@ class FunctionSource:
             self.facts.bound[key] = FunctionFacts(tree), tuple(values.values())  # an id lasts as long as its object
         facts, _ = self.facts.bound[key]
         defaults = {name: value for name, value in self.defaults.items() if name not in values}
-        return FunctionSource(facts.tree, self.file, {**self.namespace, **values}, facts, defaults)
+        return FunctionSource(facts.tree, self.file, {**self.namespace, **values}, facts, defaults, self.is_inlined)
 
 
 def read_function(function: FunctionType) -> FunctionSource:

@@ -275,7 +275,27 @@ def closures_of_one_definition(a, out):
     out[i] = NEAR(a[i]) * FAR(i)
 
 
+@wd.device_function(inline=False)
+def called_collatz(x, steps):
+    """Neither inlined nor specialised for its caller."""
+    for j in range(40):
+        if x <= 1:
+            break
+        x = 3 * x + 1 if x % 2 else x // 2
+        steps[j % 4] += 1
+    return x
+
+
+def calls_that_are_never_inlined(a, out):
+    i = cuda.threadIdx.x
+    steps = cuda.local.array(4, numba.int32)
+    for j in range(4):
+        steps[j] = 0
+    out[i] = called_collatz(abs(a[i]), steps) + called_collatz(i + 7, steps) * 10 + steps[1]
+
+
 TWELVE = [
+    calls_that_are_never_inlined,
     kinds_of_functions,
     barriers_in_functions,
     results_of_functions,

@@ -72,8 +72,9 @@ class CpuAdapter(ast.NodeTransformer):
         lines = header_of(table, dict.fromkeys(mathematics.REPLACEMENTS, mathematics.__name__))
         lines.append("from numba import cfunc, njit")
         lines.append(
-            "from warpdrive.backends.host.compiler import BlockCompiler, EntryCompiler, FunctionCompiler, QuickCompiler"
+            "from warpdrive.backends.host.compiler import BlockCompiler, CalledFunctionCompiler, EntryCompiler"
         )
+        lines.append("from warpdrive.backends.host.compiler import FunctionCompiler, QuickCompiler")
         lines.append(
             "from warpdrive.backends.host.intrinsics import array_loader, not_constant, not_negative, number_loader"
         )

@@ -87,6 +87,10 @@ class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
     def _optimize_final_module(self) -> None:
         """Optimise the module; inline what vectorised loops call. See :func:`.outlining.outlined`."""
         self._link_recursive_functions()
+        for function in self._final_module.functions:
+            if function.name in never_inlined and not function.is_declaration:
+                function.linkage = "internal"  # its constant arguments are then propagated into it
+                function.add_function_attribute("noinline")
         super()._optimize_final_module()
         with self._codegen._pass_builder() as builder:
             passes = llvm.create_new_module_pass_manager()
@@ -113,6 +117,8 @@ class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 libraries: WeakValueDictionary[str, LinkedLibrary] = WeakValueDictionary()
 """Libraries of linked functions, by the symbols of these."""
+never_inlined: set[str] = set()
+"""Symbols of functions that are called rather than inlined."""
 environments: dict[str, Any] = {}
 """Environments of linked functions, by the symbols that hold their addresses; they live as long as the code."""
 
@@ -331,6 +337,19 @@ class QuickCompiler(EntryCompiler):
     lowering = QuickLowering
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class LoweringToCall(LoweringToLink):
+    """Lowering pass that emits a function for linking into its callers, which call it."""
+
+    _name = "lowering_to_call"
+
+    def run_pass(self, state: Any) -> bool:
+        """Set ``state.cr`` as numba's own pass does."""
+        super().run_pass(state)
+        never_inlined.add(state["cr"].fndesc.mangled_name)
+        return True
+
+
 class FunctionCompiler(EntryCompiler):
     """Pipeline of functions that only other compiled functions call.
 
@@ -350,6 +369,13 @@ class FunctionCompiler(EntryCompiler):
         found = self.compiled[key]
         function = _registered(state.targetctx, found.fndesc, found.environment, found.library)
         return found._replace(entry_point=function)
+
+
+class CalledFunctionCompiler(FunctionCompiler):
+    """Pipeline of functions that are called rather than inlined."""
+
+    lowering = LoweringToCall
+    compiled: ClassVar[dict[Any, Any]] = {}
 
 
 _contents: dict[Any, int] = {}

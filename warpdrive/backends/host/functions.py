@@ -36,6 +36,7 @@ NUMBA_OPTIONS = "_nrt=False, error_model='numpy', nogil=True, no_cpython_wrapper
 FUNCTION_OPTIONS = f"{NUMBA_OPTIONS}, pipeline_class=FunctionCompiler"
 FUNCTION_DECORATOR = f"@njit({FUNCTION_OPTIONS})"
 INLINED_DECORATOR = f"@njit({FUNCTION_OPTIONS}, forceinline=True)"
+CALLED_DECORATOR = f"@njit({NUMBA_OPTIONS}, pipeline_class=CalledFunctionCompiler, forceinline=False)"
 OUTLINED_DECORATOR = f"@outlined\n{FUNCTION_DECORATOR}"
 ALIGNMENT = 64
 """Alignment in bytes of arrays in memory that is not on the stack: a cache line."""
@@ -72,6 +73,8 @@ def _decorator(function: Function, copies: int) -> str:
         return OUTLINED_DECORATOR
     if function.is_recursive:
         return FUNCTION_DECORATOR
+    if not function.source.is_inlined:
+        return CALLED_DECORATOR
     most = MAX_COPIES_OF_MATH if is_mathematics else MAX_COPIES
     return INLINED_DECORATOR if copies <= most else FUNCTION_DECORATOR
 
