@@ -14,6 +14,7 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.envs.atari import console, controllers, games, machine, palette, pictures, roms, rules
+from warpdrive.envs.atari.opcodes import PADDING
 from warpdrive.envs.common import parameters
 from warpdrive.errors import DefinitionError, nearest, shown
 
@@ -350,8 +351,8 @@ class Atari(wd.Environment):
     def _power_on(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays of a console at power-on: memory and timer are random."""
         registers = np.zeros(machine.SIZE, np.int32)
-        last = self.rom.size - roms.PADDING
-        registers[machine.PC] = int(self.rom[last - 4]) | int(self.rom[last - 3]) << 8
+        last = self.rom.size - PADDING
+        registers[machine.PC] = int(self.rom[last - 4]) & 0xFFFF  # the bytes at 0xFFFC and 0xFFFD
         registers[machine.S], registers[machine.P] = 0xFF, 0x24
         registers[machine.BLANKED] = 0 if self.game.blanks else -1
         if self.game.cartridge in ("F8", "F8SC"):

@@ -161,13 +161,16 @@ DECODED = _decoded()
 access (18 and 19), 1 if crossing a page takes a cycle more (20)."""
 
 
+PADDING = 2
+"""Number of instructions after the cartridge's last byte, which are its first ones again."""
+
+
 def decoded(contents: bytes) -> npt.NDArray[np.int64]:
     """Return the bytes of a cartridge, each with the instruction that begins there, as the processor reads them.
 
     Returns:
-        ``[size + 2]``. Bits 0 to 7: the byte; 8 to 23: the two that follow; from 24: the entry of :data:`DECODED`. The
-        last two are the first ones again.
+        ``[size + PADDING]``. Bits 0 to 7: the byte; 8 to 23: the next two; from 24: the entry of :data:`DECODED`.
     """
-    values = np.frombuffer(contents + contents[:4], np.uint8).astype(np.int64)
+    values = np.frombuffer(contents + contents[: PADDING + 2], np.uint8).astype(np.int64)
     first, second, third = values[:-2], values[1:-1], values[2:]
     return first | second << 8 | third << 16 | DECODED[first].astype(np.int64) << 24

@@ -11,6 +11,7 @@ from paths import ROOT
 
 from warpdrive.envs.atari import games, roms, rules
 from warpdrive.envs.atari.games import Compare, Game, Term
+from warpdrive.envs.atari.opcodes import PADDING
 from warpdrive.errors import DefinitionError
 
 pytest.importorskip("ale_py")
@@ -47,7 +48,7 @@ def test_games_are_sorted_and_found_by_any_spelling() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_table_agrees_with_ale_py(name: str) -> None:
     game = games.game(name)
-    assert roms.load(game).size - roms.PADDING in (2048, 4096, 8192, 16384)
+    assert roms.load(game).size - PADDING in (2048, 4096, 8192, 16384)
     ale = atari_game.console(name)
     assert game.actions == tuple(action.value for action in ale.getMinimalActionSet())
     assert sorted(game.modes) == sorted(ale.getAvailableModes())

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 
 import pytest
-
 from paths import ROOT
 
 pytest.importorskip("ale_py", reason="the extra `atari` brings ale-py")
 sys.path.append(str(ROOT / "tools"))
 
-import atari_check  # noqa: E402
+import atari_check
 
 GAMES = {
     "breakout": "2K",
