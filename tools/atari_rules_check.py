@@ -34,7 +34,7 @@ class Record(NamedTuple):
 
 def compares_of(game: Game) -> list[Compare]:
     """Return all comparisons of the rules of a game."""
-    groups = [*game.over, game.score_if, game.reward_if, game.lives_if, game.loss_if, game.loss]
+    groups = [*game.over, *game.reward_unless, game.score_if, game.lives_if, game.loss_if, game.loss]
     groups += [term.when for term in (*game.score, *game.reward_otherwise, *game.lives)]
     return [compare for group in groups for compare in group]
 

@@ -67,8 +67,9 @@ class Game:
     """The game is over if all comparisons of one of these tuples hold."""
     score_if: tuple[Compare, ...] = ()
     """Unless all of these hold, the score is that of the frame before."""
-    reward_if: tuple[Compare, ...] = ()
-    """Unless all of these hold, the reward is not the increase of the score, but the sum of ``reward_otherwise``."""
+    reward_unless: tuple[tuple[Compare, ...], ...] = ()
+    """If all comparisons of one of these tuples hold, the reward is not the increase of the score, but the sum of
+    ``reward_otherwise``."""
     reward_otherwise: tuple[Term, ...] = ()
     score_limit: int = 0
     """The score begins anew from 0 at this number, if it is not 0: a decrease counts as that."""
@@ -501,6 +502,7 @@ _GAMES = (
         lives=(Term(weight=0, plus=1), Term(weight=0, plus=1, when=(Compare(0x80, "==", 0x80, mask=0xF0),)),
                Term(weight=0, plus=2, when=(Compare(0x80, "==", 0xA0, mask=0xF0),)),),
         over=((Compare(0x80, "<", 0x10), Compare(0x9E, "!=", 0)),),
+        start_actions=(2,),
     ),
     Game(
         "pong",
@@ -526,6 +528,7 @@ _GAMES = (
         modes=(0, 1, 2, 3, 4),
         mode=(Term(0x80),),
         difficulties=(0, 1, 2, 3),
+        start_actions=(2,),
     ),
     Game(
         "qbert",
@@ -536,7 +539,7 @@ _GAMES = (
         start_lives=4,
         loss=(Compare(0x88, "by", 0xFF),),
         over=((Compare(0x88, "==", 0xFE),), (Compare(0x88, "was", 0xFF), Compare(0x88, "==", 2))),
-        reward_if=(Compare(0x88, "!=", 0xFE),),
+        reward_unless=((Compare(0x88, "==", 0xFE),), (Compare(0x88, "was", 0xFF), Compare(0x88, "==", 2))),
         difficulties=(0, 1),
         first_line=40,
     ),
@@ -595,6 +598,7 @@ _GAMES = (
         actions=(0, 3, 4),
         score=(Term(0xE8, -6000), Term(0xE9, -100, bcd=True), Term(0xEA, -1, bcd=True)),
         over=((Compare(0x91, "==", 0xFF),),),
+        start_actions=(5,) * 16,
     ),
     Game(
         "solaris",
@@ -653,7 +657,7 @@ _GAMES = (
         score=(Term(0xC7), Term(0xC8, -1), Term(0xC5), Term(0xC6, -1)),
         over=((Compare(0xC7, "==", 7),), (Compare(0xC8, "==", 7),), (Compare(0xC7, "==", 6), Compare(0xC8, "<", 5)),
               (Compare(0xC8, "==", 6), Compare(0xC7, "<", 5))),
-        reward_if=(Compare(0xC7, "by", 0), Compare(0xC8, "by", 0)),
+        reward_unless=((Compare(0xC7, "not by", 0),), (Compare(0xC8, "not by", 0),)),
         reward_otherwise=(Term(weight=0, plus=1, when=(Compare(0xC7, "by", 1),)),
                           Term(weight=0, plus=-1, when=(Compare(0xC8, "by", 1),))),
         modes=(0, 2),
@@ -693,6 +697,7 @@ _GAMES = (
         over=((Compare(0x86, "==", 0, mask=0x0F), Compare(0x94, ">=", 0x41)),),
         difficulties=(0, 1, 2, 3),
         first_line=30,
+        start_actions=(1,),
     ),
     Game(
         "venture",
@@ -740,6 +745,7 @@ _GAMES = (
         modes=(0, 32, 64, 96),
         mode=(Term(0x80, 16),),
         difficulties=(0, 1),
+        start_actions=(1,),
     ),
     Game(
         "zaxxon",

@@ -23,7 +23,7 @@ VALUE = PLUS  # a comparison compares with the column that a term adds
 LEAST, MOST, WRAP, START_LIVES = WEIGHT, PLUS, ADDRESS, MASK  # in the last row
 
 # operations: a comparison makes the next row that is none depend on it
-END, COMPARE, SCORE, OTHERWISE, LIVES, SCORE_IF, REWARD_IF, LIVES_IF, LOSS_IF, LOSS, OVER = range(11)
+END, COMPARE, SCORE, OTHERWISE, LIVES, SCORE_IF, NO_SCORE, LIVES_IF, LOSS_IF, LOSS, OVER = range(11)
 
 RELATIONS = ("==", "!=", "<", ">=", "was", "by", "not by")
 EQUAL, DIFFERENT, LESS, NOT_LESS, FORMER, CHANGE, NO_CHANGE = range(len(RELATIONS))
@@ -39,8 +39,9 @@ def program(game: Game) -> npt.NDArray[np.int32]:
         for term in terms:
             rows += [_comparison(compare) for compare in term.when]
             rows.append(_sum(operation, term))
-    conditions = [(SCORE_IF, game.score_if), (REWARD_IF, game.reward_if), (LIVES_IF, game.lives_if)]
-    conditions += [(LOSS_IF, game.loss_if), (LOSS, game.loss), *((OVER, together) for together in game.over)]
+    conditions = [(SCORE_IF, game.score_if), *((NO_SCORE, together) for together in game.reward_unless)]
+    conditions += [(LIVES_IF, game.lives_if), (LOSS_IF, game.loss_if), (LOSS, game.loss)]
+    conditions += [(OVER, together) for together in game.over]
     for operation, together in conditions:
         if together:
             rows += [_comparison(compare) for compare in together]
@@ -99,8 +100,8 @@ def evaluate(before, ram, rules, score_before, lives_before):
         else:
             if operation == SCORE_IF:
                 score = score if holds else score_before
-            elif operation == REWARD_IF:
-                has_score = holds
+            elif operation == NO_SCORE:
+                has_score = has_score and not holds
             elif operation == LIVES_IF:
                 lives = lives if holds else lives_before
             elif operation == LOSS:
