@@ -32,6 +32,8 @@ HELD = 4
 """Frames for which an action is held."""
 CHUNK = 50
 """Frames between two comparisons."""
+WITHOUT_PICTURE = 2
+"""Frames after a reset whose pictures are not compared: a frame that is cut off shows that of two frames before."""
 PADDLE_GAMES = {"backgammon", "blackjack", "breakout", "casino", "kaboom", "pong"}
 NO_BLANKS = {"asteroids", "battle_zone", "darkchambers", "ms_pacman"}
 PADDLE_STEP = 23_000
@@ -238,6 +240,7 @@ def compare(name: str, frames: int, seed: int, *, screen: bool = True, registers
     state = ale_state.parse(ale.cloneState().serialize())
     result = Result(name, state.cartridge.kind)
     ours, controllers = Ours(name, state, screen), Inputs(name, state)
+    drawn_from = WITHOUT_PICTURE
     while result.frames < frames and not result.ram:
         inputs, states, rams, pictures = [], [], [], []
         while len(inputs) < min(CHUNK, frames - result.frames) and not ale.game_over():
@@ -259,6 +262,7 @@ def compare(name: str, frames: int, seed: int, *, screen: bool = True, registers
                 break
         if screen:
             wrong = our_screens[:until] != np.array(pictures[:until])
+            wrong[: max(drawn_from - result.frames, 0)] = False
             if wrong.any() and not result.screen:
                 i, row, column = (int(k[0]) for k in np.nonzero(wrong))
                 rows = np.nonzero(wrong[i].any(1))[0]
@@ -284,6 +288,7 @@ def compare(name: str, frames: int, seed: int, *, screen: bool = True, registers
         if ale.game_over() and not result.ram:
             ale.reset_game()
             result.resets += 1
+            drawn_from = result.frames + WITHOUT_PICTURE
             state = ale_state.parse(ale.cloneState().serialize())
             ours, controllers = Ours(name, state, screen), Inputs(name, state)
     result.seconds = round(time.perf_counter() - started, 1)

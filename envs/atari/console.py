@@ -9,6 +9,7 @@ import warpdrive as wd
 from warpdrive.envs.atari import beam, processor
 from warpdrive.envs.atari.machine import (
     CHANGED,
+    COLUP0,
     CYCLES,
     CYCLES_PER_LINE,
     DRAWN_UNTIL,
@@ -21,6 +22,9 @@ from warpdrive.envs.atari.machine import (
     VSYNC_END,
 )
 from warpdrive.envs.atari.tia import NEVER
+
+LAST_NTSC_LINE = 290
+"""Line after which ale-py ends a frame without vertical synchronisation; it is a later one with PAL."""
 
 
 @wd.device_function
@@ -36,7 +40,7 @@ def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_
         kind: Kind of the cartridge, an index of ``machine.CARTRIDGES``.
         first_line: First visible line.
         num_lines: Number of visible lines.
-        last_line: Line after which a frame ends without vertical synchronisation.
+        last_line: Line after which a frame ends without vertical synchronisation: 290, or 342 of PAL.
         drawn: If false, ``screen`` is left as it is, which is faster.
     """
     objects = cuda.local.array((6, 4), np.int64)
@@ -53,8 +57,12 @@ def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_
         if drawn:
             registers[PARITY] ^= 1
         registers[DRAWN_UNTIL] = 0
+        if last_line > LAST_NTSC_LINE:  # PAL loses the colours of a frame after an odd number of lines
+            for which in range(COLUP0, COLUP0 + 4):
+                registers[which] = registers[which] & 0xFE | passed // CYCLES_PER_LINE & 1
     registers[CHANGED] = 63
     processor.run(
         ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, num_lines, last_line, drawn
     )  # fmt: skip
-    beam.advance(registers, objects, screen, 3 * registers[CYCLES], first_line, num_lines, drawn)
+    if registers[FRAME_DONE]:
+        beam.advance(registers, objects, screen, 3 * registers[CYCLES], first_line, num_lines, drawn)

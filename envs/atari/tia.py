@@ -129,7 +129,7 @@ def write(
     """
     place = address & 0x3F
     clock = 3 * cycles
-    if clock > last_line * CLOCKS_PER_LINE:
+    if clock >= (last_line + 1) * CLOCKS_PER_LINE:
         registers[FRAME_DONE] = 1
     if place == 0x00:
         _write_vsync(registers, value, clock)
@@ -147,6 +147,8 @@ def write(
         value = registers[PLAYFIELD] & 0xFF00F | beam.reversed_bits(value) << 4
     elif place == 0x0F:
         value = registers[PLAYFIELD] & 0x00FFF | value << 12
+    elif 0x06 <= place <= 0x09:  # colours; bit 0 is set if they are lost in this frame
+        value |= registers[stored] & 1
     elif 0x20 <= place <= 0x24:  # HMP0 to HMBL
         if place == 0x22 and registers[stored] == 7 and value == 0x60 and clock - registers[HMOVED] == 63:
             registers[STARS] = 4  # HMOVE does not find the end of the motion any more
