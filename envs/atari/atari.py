@@ -26,20 +26,22 @@ SECOND_LINES = {"NTSC": 290, "PAL": 342}
 """Line after which a frame ends without vertical synchronisation, by television standard."""
 CONSOLE = ("ram", "registers", "cartridge_ram", "screen")
 """Arrays of a console."""
-LONGEST_SELECTION = 500
+SELECTING = 10
+"""Frames for which SELECT is pressed; fewer are too few for some games."""
+LONGEST_SELECTION = 100
 """Number of times that SELECT is pressed in search of a mode."""
 
 
 @wd.kernel
 def step(
     # state
-    ram, registers, cartridge_ram, screen, held, score, lives, frames,
+    ram, registers, cartridge_ram, screen, held, score, second_score, lives, frames,
     # actions
     actions, rng,
     # constants
-    rom, game_rules, buttons, cartridge, first_line, height, last_line, has_paddles, swapped_ports,
+    rom, game_rules, second_rules, buttons, cartridge, first_line, height, last_line, has_paddles, swapped_ports,
     num_agents, shortest_skip, longest_skip, repeat_probability, is_drawn, ends_with_life, frames_of_fire, max_frames,
-    clips_rewards,
+    clips_rewards, zero_sum,
     # out
     rewards, terminated, truncated, continued,
 ):  # fmt: skip
@@ -49,7 +51,7 @@ def step(
         remaining = shortest_skip
         if longest_skip > shortest_skip:
             remaining += wd.random.integer(rng, env, 0, longest_skip - shortest_skip + 1)
-        gained, over, lost = 0, 0, False
+        gained, gained_by_second, over, lost = 0, 0, 0, False
         before = cuda.local.array(128, np.uint8)
         while remaining > 0:
             for player in range(num_agents):
@@ -69,6 +71,11 @@ def step(
             remaining -= 1
             score[env], reward, lives_left, over = rules.evaluate(before, ram[env], game_rules, score[env], lives[env])
             gained += reward
+            if zero_sum:
+                gained_by_second -= reward
+            else:
+                second_score[env], reward, _, _ = rules.evaluate(before, ram[env], second_rules, second_score[env], 0)
+                gained_by_second += reward
             if over != 0:
                 remaining = 0
             elif ends_with_life and not lost and 0 < lives_left < lives[env]:
@@ -76,13 +83,18 @@ def step(
                 remaining += frames_of_fire
             lives[env] = lives_left
         if clips_rewards:
-            gained = 1 if gained > 0 else (-1 if gained < 0 else 0)
+            gained, gained_by_second = _sign(gained), _sign(gained_by_second)
         rewards[env, 0] = gained
         if num_agents > 1:
-            rewards[env, 1] = -gained
+            rewards[env, 1] = gained_by_second
         terminated[env] = over != 0 or lost
         continued[env] = over == 0 and lost
         truncated[env] = over == 0 and frames[env] >= max_frames
+
+
+@wd.device_function
+def _sign(number):
+    return 1 if number > 0 else (-1 if number < 0 else 0)
 
 
 @wd.kernel
@@ -194,7 +206,8 @@ class Atari(wd.Environment):
     ## Rewards
 
     What the score increased by in the frames of the step, as in ale-py; with `clip_rewards` its sign. With two players
-    the second one's reward is that of the first with the other sign.
+    the second one's reward is that of the first with the other sign, but in games in which each has a score,
+    `space_invaders` and `wizard_of_wor`.
 
     ## Starting State
 
@@ -295,7 +308,8 @@ class Atari(wd.Environment):
 
         self.rom = roms.load(rule)
         self.cartridge = machine.CARTRIDGES.index(rule.cartridge)
-        self.game_rules = rules.program(rule)
+        self.game_rules, self.second_rules = rules.program(rule), _sum_of(rule.second_score, rule)
+        self.zero_sum = self.num_agents == 1 or not rule.second_score
         self.has_paddles, self.swapped_ports = rule.controller == "paddles", rule.swapped_ports
         self.first_line, self.height, self.last_line = rule.first_line, rule.height, SECOND_LINES[rule.display]
         actions = range(controllers.NUM_ACTIONS) if flag("full_action_space", full_action_space) else rule.actions
@@ -338,10 +352,10 @@ class Atari(wd.Environment):
         neutral = controllers.CONSOLE_SWITCHES | self.difficulty << 6
         reset = [(0, 0, neutral & ~controllers.RESET)] * 4
         self._play(machine_state, [(0, 0, neutral)] * 60 + reset)
-        if self.mode != self.game.modes[0]:
-            self._select_mode(machine_state, neutral)
-        starting = [(action, 0, neutral) for action in self.game.start_actions]
-        self._play(machine_state, reset + starting)
+        start = reset + [(action, 0, neutral) for action in self.game.start_actions]
+        if self.game.mode:
+            self._select_mode(machine_state, start, neutral)
+        self._play(machine_state, start)
         idle = int(rng.integers(1, self.noop_max + 1)) if self.noop_max > 0 else 0
         pressed = [controllers.FIRE] * self.shortest_skip + [controllers.UP] * self.shortest_skip
         after = [(0, 0, neutral)] * idle + [(action, 0, neutral) for action in pressed if self.fire_on_reset]
@@ -395,14 +409,17 @@ class Atari(wd.Environment):
         registers[machine.PARITY] = drawn["registers"][machine.PARITY]
         return {**drawn, "ram": state["ram"], "registers": registers, "cartridge_ram": state["cartridge_ram"]}
 
-    def _select_mode(self, state: Mapping[str, npt.NDArray[Any]], neutral: int) -> None:
-        """Press SELECT until the game is in the wanted mode."""
-        rule = self.game
-        table = rules.program(games.Game(rule.name, rule.md5, rule.cartridge, rule.actions, score=rule.mode))
+    def _select_mode(
+        self, state: Mapping[str, npt.NDArray[Any]], start: Sequence[tuple[int, int, int]], neutral: int
+    ) -> None:
+        """Press SELECT until the game starts in the wanted mode. A copy of the console starts it: some show it then."""
+        table = _sum_of(self.game.mode, self.game)
         for _ in range(LONGEST_SELECTION):
-            if _score_and_lives(state["ram"], table)[0] == self.mode:
+            trial = {name: state[name].copy() for name in CONSOLE}
+            self._play(trial, start, drawn=False)
+            if _score_and_lives(trial["ram"], table)[0] == self.mode:
                 return
-            self._play(state, [(0, 0, neutral & ~controllers.SELECT)] * 2 + [(0, 0, neutral)])
+            self._play(state, [(0, 0, neutral & ~controllers.SELECT)] * SELECTING + [(0, 0, neutral)])
         raise DefinitionError(f"mode {self.mode} of {self.game.name} was not reached by pressing SELECT")
 
     def _started(self, console_state: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
@@ -412,6 +429,7 @@ class Atari(wd.Environment):
             **{name: console_state[name].copy() for name in CONSOLE},
             "held": np.zeros(self.num_agents, np.int32),
             "score": np.array(score, np.int32),
+            "second_score": np.array(_score_and_lives(console_state["ram"], self.second_rules)[0], np.int32),
             "lives": np.array(lives, np.int32),
             "frames": np.zeros((), np.int32),
         }
@@ -426,6 +444,11 @@ class Atari(wd.Environment):
             self._play({**copy, "screen": screen}, [(*actions, int(registers[machine.SWCHB]))], drawn=True)
         picture: npt.NDArray[np.uint8] = self.colours[screen[registers[machine.PARITY]]]
         return np.repeat(picture, 2, axis=1)
+
+
+def _sum_of(terms: tuple[games.Term, ...], rule: games.Game) -> npt.NDArray[np.int32]:
+    """Return rules whose score is the sum of the terms."""
+    return rules.program(games.Game(rule.name, rule.md5, rule.cartridge, rule.actions, score=terms))
 
 
 def _score_and_lives(memory: npt.NDArray[np.uint8], table: npt.NDArray[np.int32]) -> tuple[int, int]:

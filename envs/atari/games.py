@@ -79,7 +79,9 @@ class Game:
     mode: tuple[Term, ...] = ()
     """Terms whose sum is the mode; SELECT is pressed until it is the wanted one. None if there is one mode."""
     mode_of_two: int | None = None
-    """The mode in which two play against each other; the second player's reward is that of the first, negated."""
+    """The mode in which two play at the same time; None if there is none."""
+    second_score: tuple[Term, ...] = ()
+    """Terms whose sum is the second player's score; if there are none, it loses what the first one gains."""
     difficulties: tuple[int, ...] = (0,)
     start_actions: tuple[int, ...] = ()
     """Actions of a frame each after RESET."""
@@ -338,6 +340,8 @@ _GAMES = (
         score=(Term(0xBD, bcd=True), Term(0xBE, -1, bcd=True),),
         over=((Compare(0xBD, "==", 0x99),), (Compare(0xBE, "==", 0x99),),),
         difficulties=(0, 1, 2, 3),
+        mode=(Term(0x80),),
+        mode_of_two=1,
     ),
     Game(
         "freeway",
@@ -410,6 +414,7 @@ _GAMES = (
         modes=(0, 2),
         mode=(Term(0x80),),
         difficulties=(0, 1, 2, 3),
+        mode_of_two=1,
     ),
     Game(
         "jamesbond",
@@ -621,6 +626,8 @@ _GAMES = (
         modes=tuple(range(16)),
         mode=(Term(0xDC),),
         difficulties=(0, 1),
+        mode_of_two=32,
+        second_score=_decimal(0xE7, 0xE9),
     ),
     Game(
         "star_gunner",
@@ -648,6 +655,7 @@ _GAMES = (
         mode=(Term(0xF9, plus=-1),),
         difficulties=(0, 1, 2, 3),
         swapped_ports=True,
+        mode_of_two=-1,
     ),
     Game(
         "tennis",
@@ -663,6 +671,7 @@ _GAMES = (
         modes=(0, 2),
         mode=(Term(0x80),),
         difficulties=(0, 1, 2, 3),
+        mode_of_two=1,
     ),
     Game(
         "time_pilot",
@@ -733,6 +742,9 @@ _GAMES = (
         over=((Compare(0x8D, "==", 0, mask=0x0F), Compare(0xF4, "==", 0xF8)),),
         difficulties=(0, 1),
         swapped_ports=True,
+        mode=(Term(0x81),),
+        mode_of_two=1,
+        second_score=_decimal(0x87, 0x85, unit=100),
     ),
     Game(
         "yars_revenge",

@@ -49,7 +49,7 @@ def program(game: Game) -> npt.NDArray[np.int32]:
     if len(rows) >= ROWS:
         raise DefinitionError(f"the rules of {game.name} have {len(rows)} rows; at most {ROWS - 1} are possible")
     table = np.zeros((ROWS, COLUMNS), np.int32)
-    table[: len(rows)] = rows
+    table[: len(rows)] = np.reshape(rows, (-1, COLUMNS))
     table[ROWS - 1, [LEAST, MOST]] = game.rewards
     table[ROWS - 1, [WRAP, START_LIVES]] = game.score_limit, game.start_lives
     return table

@@ -10,7 +10,7 @@ import pytest
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.atari import machine, palette, pictures
+from warpdrive.envs.atari import games, machine, palette, pictures
 from warpdrive.envs.atari.atari import Atari
 from warpdrive.errors import DefinitionError
 
@@ -171,6 +171,30 @@ def test_two_play_against_each_other() -> None:
     assert paddles.tolist() == [[790_196, 27_450], [27_450, 790_196]]
 
 
+@pytest.mark.parametrize(("game", "mode_byte", "mode"), [("space_invaders", 0xDC, 32), ("wizard_of_wor", 0x81, 1)])
+def test_two_with_a_score_each(game: str, mode_byte: int, mode: int) -> None:
+    env = wd.EnvWrapper(Atari(game, players=2, **MEMORY), 2, env_backend="cpu", reset_pool_size=2)  # type: ignore[arg-type]
+    assert (env.ctx["ram"][:, mode_byte - 0x80] == mode).all()
+    generator, total = np.random.default_rng(1), np.zeros((2, 2))
+    for _ in range(300):
+        drawn = generator.integers(len(games.game(game).actions), size=2)
+        _, rewards, *_ = env.step(np.array([[drawn[0], 0], [0, drawn[1]]]))
+        total += rewards.numpy()
+    # only the player who acts has points, but for 200 if the other one is hit
+    assert total[0, 0] > 0 and total[1, 1] > 0 and total[0, 1] % 200 == total[1, 0] % 200 == 0
+
+
+@pytest.mark.parametrize("game", ["kangaroo", "zaxxon", "surround", "yars_revenge", "name_this_game"])
+def test_modes_are_selected_and_start(game: str) -> None:
+    rule, ale = games.game(game), started(game)
+    for mode in rule.modes:
+        ale.setMode(mode)
+        ale.reset_game()
+        ram = Atari(game, mode=mode, noop_max=0, obs_type="ram").initial_state(np.random.default_rng(0))["ram"]
+        for term in rule.mode:
+            assert (ram[term.address - 0x80] ^ ale.getRAM()[term.address - 0x80]) & term.mask == 0
+
+
 def test_the_screen_is_rendered_whatever_is_observed() -> None:
     seen = {}
     for kind in ("ram", "grayscale"):
@@ -190,7 +214,10 @@ def test_the_screen_is_rendered_whatever_is_observed() -> None:
             "obs_type is 'gray', but it must be one of grayscale, rgb, ram. Did you mean 'grayscale'?",
         ),
         ({"mode": 7}, "mode is 7, but pong has 0, 1"),
-        ({"game": "breakout", "players": 2}, "players is 2, but breakout is for one; games for two are boxing, pong"),
+        (
+            {"game": "breakout", "players": 2},
+            "players is 2, but breakout is for one; games for two are boxing, fishing",
+        ),
         ({"frame_skip": [4, 4]}, "frame_skip is 4, but it must be a whole number from 5 to 1000"),
         ({"start_states": [{"ram": np.zeros(5)}]}, r"start_states\[0\] has the array 'ram' float64 \(5,\)"),
     ],
