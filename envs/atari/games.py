@@ -667,7 +667,10 @@ _GAMES = (
               (Compare(0xC8, "==", 6), Compare(0xC7, "<", 5))),
         reward_unless=((Compare(0xC7, "not by", 0),), (Compare(0xC8, "not by", 0),)),
         reward_otherwise=(Term(weight=0, plus=1, when=(Compare(0xC7, "by", 1),)),
-                          Term(weight=0, plus=-1, when=(Compare(0xC8, "by", 1),))),
+                          Term(weight=0, plus=-1, when=(Compare(0xC8, "by", 1),)),
+                          # 6:6 is shown as 0:0
+                          Term(weight=0, plus=-1, when=(Compare(0xC7, "was", 6), Compare(0xC7, "==", 0))),
+                          Term(weight=0, plus=1, when=(Compare(0xC8, "was", 6), Compare(0xC8, "==", 0)))),
         modes=(0, 2),
         mode=(Term(0x80),),
         difficulties=(0, 1, 2, 3),

@@ -131,6 +131,8 @@ def test_a_game_counts_more_than_the_points_that_end_with_it() -> None:
     points, games_won = {0xC5: 3, 0xC6: 2}, {0xC7: 1}
     frames = [{0xC5: 2, 0xC6: 2}, points, games_won, games_won, {0xC7: 1, 0xC6: 1}, {0xC7: 1, 0xC8: 1}]
     assert [reward for reward, *_ in results(games.game("tennis"), *frames)] == [0, 1, 1, 0, -1, -1]
+    frames = [{0xC7: 6, 0xC8: 5, 0xC6: 3}, {}, {0xC7: 5, 0xC8: 6, 0xC5: 3}, {}]
+    assert [reward for reward, *_ in results(games.game("tennis"), *frames)][1::2] == [-1, 1]
 
 
 def test_a_score_beyond_the_last_digit_begins_anew() -> None:
