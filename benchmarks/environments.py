@@ -120,6 +120,7 @@ def workloads(cores: int) -> list[Workload]:
         Workload("matrix_game", 4096, {"matrixgames, 1 replica": peers.matrixgames}),
         Workload("overcooked", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai(), **kitchen}),
         Workload("overcooked, vectors", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai(**VECTORS)}, VECTORS),
+        Workload("atari", 64, {"ale-py, vector": peers.ale_py("pong")}),
         *tags,
         Workload("battle", 64, {}),
         Workload("flock", 16, {}),
@@ -214,6 +215,7 @@ def versions() -> str:
         "matrixgames",
         "overcooked_ai",
         "rware",
+        "ale-py",
     ):
         with contextlib.suppress(PackageNotFoundError):
             installed.append(f"{name} {version(name)}")

@@ -18,6 +18,7 @@ from warpdrive.envs.atari.opcodes import PADDING
 from warpdrive.envs.common import parameters
 from warpdrive.errors import DefinitionError, nearest, shown
 
+ZERO = np.float32(0)
 Kind = Literal["grayscale", "rgb", "ram"]
 KINDS = ("grayscale", "rgb", "ram")
 STACKED = {"grayscale": 4, "rgb": 1, "ram": 1}
@@ -57,7 +58,7 @@ def step(
             for player in range(num_agents):
                 if lost and remaining <= frames_of_fire:
                     held[env, player] = controllers.FIRE
-                elif repeat_probability == 0 or wd.random.uniform(rng, env, player) >= repeat_probability:
+                elif repeat_probability == ZERO or wd.random.uniform(rng, env, player) >= repeat_probability:
                     held[env, player] = buttons[actions[env, player]]
             second = held[env, 1] if num_agents > 1 else 0
             controllers.press(registers[env], held[env, 0], second, has_paddles, swapped_ports)

@@ -95,8 +95,8 @@ _WRITES = {
 REGISTER, MASK, DELAY, CHANGES = (
     np.array([_WRITES.get(place, (0, 0, 0, 0))[i] for place in range(64)], np.uint8) for i in range(4)
 )
-PADDLE_CYCLES_PER_OHM = 1.6e-8 * 1.19e6
-"""Time in which the capacitor of a paddle is charged: 1.6 R C at 1.19 MHz, with C = 0.01 uF."""
+PADDLE_CYCLES, PADDLE_OHMS = 119, 6250
+"""Cycles per ohms: time in which the capacitor of a paddle is charged: 1.6 R C at 1.19 MHz, with C = 0.01 uF."""
 
 
 @wd.device_function
@@ -111,7 +111,7 @@ def read(registers, objects, screen, address, data_bus, cycles, first_line, num_
         ohm = registers[PADDLES + place - 8]
         if ohm < 0 or registers[VBLANK] & 0x80:
             return rest
-        charged = registers[DUMP_END] + int(PADDLE_CYCLES_PER_OHM * ohm)
+        charged = registers[DUMP_END] + PADDLE_CYCLES * ohm // PADDLE_OHMS
         return (0x80 if cycles > charged >= 0 else 0) | rest  # ale-py: never, if due before this frame
     if place < 14:
         return registers[INPT4 + place - 12] | rest

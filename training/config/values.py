@@ -9,7 +9,15 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticKnownError
 
 from warpdrive.backends.loading import backend_names
@@ -187,6 +195,22 @@ OptionalUserFunction = Annotated[
 Count = Annotated[int, BeforeValidator(whole_number), Field(ge=1, lt=2**63)]
 Width = Annotated[int, BeforeValidator(whole_number), Field(ge=1, le=2**20)]
 """Width of a layer, or of a kernel."""
+
+
+def _are_widths(value: object) -> object:
+    """Return a width or a list of them; raise the error of the first that is none, so that it is the only one."""
+    for number in value if isinstance(value, list | tuple) else [value]:
+        try:
+            _WIDTH.validate_python(number)
+        except ValidationError as error:
+            found = error.errors()[0]
+            raise PydanticKnownError(found["type"], found.get("ctx")) from None  # type: ignore[arg-type]
+    return value
+
+
+_WIDTH: TypeAdapter[int] = TypeAdapter(Width)
+Widths = Annotated[Width | list[Width], BeforeValidator(_are_widths)]
+"""Width of all kernels, or of each."""
 Positive = Annotated[float, BeforeValidator(_representable), Field(gt=0.0)]
 if TYPE_CHECKING:  # what they are once a schedule has been followed: see ``algorithms.common.at``
     FractionSchedule = float

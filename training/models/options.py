@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from warpdrive.training.config.section import Section
-from warpdrive.training.config.values import Width
+from warpdrive.training.config.values import Width, Widths
 
 Initialization = Literal["orthogonal", "xavier", "uniform"]
 Trunk = Literal["separate", "shared"]
@@ -73,9 +73,9 @@ class ConvolutionsConfig(PerceptronConfig):
     """Activation function of the convolutions and the hidden layers."""
     filters: list[Width] = [16, 32]
     """Number of output channels of each convolution."""
-    kernel_size: Width | list[Width] = 3
+    kernel_size: Widths = 3
     """Height and width of the convolution kernels, of all or one for each convolution."""
-    stride: Width | list[Width] = 2
+    stride: Widths = 2
     """Step of the convolution kernels in both directions, of all or one for each convolution."""
     padding: bool = True
     """If True, images are padded with zeros by half the size of the kernel."""

@@ -202,6 +202,19 @@ def rware(**parameters: Any) -> Peer:
     return make
 
 
+def ale_py(game: str) -> Peer:
+    """Return ale-py's vector environment of a game with the options of ours, and with as many threads as it likes."""
+
+    def make(replicas: int, seconds: float) -> Measure:
+        from ale_py.vector_env import AtariVectorEnv
+
+        envs = AtariVectorEnv(game, replicas, repeat_action_probability=0.25)
+        envs.reset(seed=0)
+        return _in_turns(envs.step, [envs.action_space.sample() for _ in range(BATCHES)], replicas, seconds)
+
+    return make
+
+
 def matrixgames(replicas: int, seconds: float) -> Measure:
     """Return a benchmark of ``matrixgames`` (NumPy) with one replica: the climbing game in episodes of 25 steps."""
     from matrixgames.games import MatrixGame
