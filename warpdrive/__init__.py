@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.device_context import DeviceContext as DeviceContext
     from warpdrive.env_wrapper import EnvWrapper as EnvWrapper
     from warpdrive.environment import Environment as Environment
+    from warpdrive.envs.atari import public as atari  # noqa: F401 (a public name, of a module with another name)
     from warpdrive.errors import WarpDriveError as WarpDriveError
     from warpdrive.host_transfers import HostTransferError as HostTransferError
     from warpdrive.host_transfers import no_host_transfers as no_host_transfers

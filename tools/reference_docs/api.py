@@ -76,6 +76,7 @@ SUBJECTS = (
             "warpdrive.make": {},
             "warpdrive.register": {},
             "warpdrive.registered_names": {},
+            "warpdrive.atari": {"members": ["games", "from_ale", "to_ale"], "inherited_members": True},
         },
     ),
     Subject(

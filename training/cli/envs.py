@@ -57,6 +57,16 @@ def _print_one(console: Console, name: str, environment: type[Environment]) -> N
         )
     else:
         console.print("No parameters.")
+    if configs := _configurations_of(name):
+        console.print(f"[dim]Run configurations (warpdrive train <name>):[/dim] {', '.join(configs)}", markup=True)
+
+
+def _configurations_of(name: str) -> list[str]:
+    """Return the names of the shipped run configurations of an environment."""
+    from warpdrive.training.config.load import shipped_configs  # the list of environments does not need it
+    from warpdrive.training.config.yaml import read_yaml
+
+    return [config for config, path in shipped_configs().items() if read_yaml(path)["env"]["name"] == name]
 
 
 def _first_line(environment: type[Environment]) -> str:

@@ -208,10 +208,10 @@ def _file_of(source: str | Path) -> Path:
             f"{source}: this environment has no run configuration ({beside} does not exist): give the path of a "
             "YAML file"
         )
-    known = ", ".join(shipped)
+    hint = nearest(str(source), shipped) or nearest_file(Path(f"{source}.yaml"))
     raise ConfigError(
         f"{one_line(str(source), 100)}: neither a YAML file nor a registered environment."
-        f"{nearest(str(source), shipped) or nearest_file(Path(f'{source}.yaml'))} Shipped configurations: {known}"
+        f"{hint or ' `warpdrive envs` lists the environments.'}"
     )
 
 

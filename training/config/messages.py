@@ -40,8 +40,8 @@ def explanation(details: ErrorDetails) -> str:
         return f"found {described(value)}, expected a section (key: value)"
     if kind == "string_pattern_mismatch":
         return f"found {described(value)}, expected up to 100 letters, digits, '_', '-' and '.'"
-    choices = details["ctx"]["expected"] if kind == "literal_error" else ""
-    hint = nearest(str(value), [choice.strip("' ") for choice in choices.replace(" or ", ",").split(",")])
+    choices = details["ctx"]["expected"].replace(" or ", ",").split(",") if kind == "literal_error" else []
+    hint = nearest(str(value), [choice.strip("' ") for choice in choices])
     return f"found {described(value)}, expected {expectation(details)}" + (f".{hint}" if hint else "")
 
 

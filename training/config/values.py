@@ -201,7 +201,7 @@ def _are_widths(value: object) -> object:
     """Return a width or a list of them; raise the error of the first that is none, so that it is the only one."""
     for number in value if isinstance(value, list | tuple) else [value]:
         try:
-            _WIDTH.validate_python(number)
+            _WIDTH.validate_python(number, strict=True)
         except ValidationError as error:
             found = error.errors()[0]
             raise PydanticKnownError(found["type"], found.get("ctx")) from None  # type: ignore[arg-type]

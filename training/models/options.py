@@ -85,7 +85,7 @@ class ConvolutionsConfig(PerceptronConfig):
     def _has_a_number_for_each(cls, given: int | list[int], others: ValidationInfo) -> int | list[int]:
         filters = others.data.get("filters", given)
         if isinstance(given, list) and len(given) != len(filters):
-            raise ValueError(f"found {len(given)} numbers, expected one, or one for each of the {len(filters)} filters")
+            raise ValueError(f"one number, or one for each of the {len(filters)} filters")
         return given
 
 

@@ -202,6 +202,7 @@ def test_envs_shows_the_parameters_of_one(capsys):
     printed = capsys.readouterr().out
     assert re.search(r"^grid_length +10 *$", printed, re.MULTILINE)
     assert "warpdrive.envs.tag_gridworld.tag_gridworld:TagGridworld" in printed
+    assert "tag_gridworld, tag_gridworld_a2c" in printed, "its run configurations"
 
 
 def test_envs_shows_the_parameters_of_one_in_a_file(capsys, tmp_path):
