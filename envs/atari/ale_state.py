@@ -212,24 +212,25 @@ class _Reader:
         self.place += 4 * count
         return values
 
-    def int(self) -> int:
+    def integer(self) -> int:
         return int(self.ints(1)[0])
 
     def booleans(self, count: int) -> np.ndarray:
         words = self.ints(count).view(np.uint32)
         if not np.isin(words, (TRUE, FALSE)).all():
             raise ValueError(f"Expected a boolean of an ALE state at byte {self.place - 4 * count}, found {words}.")
-        return words == TRUE
+        truths: np.ndarray = words == TRUE
+        return truths
 
-    def bytes(self) -> bytes:
-        size = self.int()
+    def string(self) -> bytes:
+        size = self.integer()
         if not 0 <= size <= len(self.data) - self.place:
             raise ValueError(f"Expected a string of an ALE state at byte {self.place - 4}, found a size of {size}.")
         self.place += size
         return self.data[self.place - size : self.place]
 
     def label(self, expected: str) -> None:
-        place, found = self.place, self.bytes()
+        place, found = self.place, self.string()
         if found != expected.encode():
             raise ValueError(f"Expected {expected!r} at byte {place} of an ALE state, found {found[:20]!r}.")
 
@@ -246,9 +247,9 @@ def _parse_fields(reader: _Reader, chip: type[_T]) -> _T:
         elif entry.type == "bool":
             values[name] = bool(reader.booleans(1)[0])
         elif name == "ram":
-            values[name] = reader.ints(reader.int()).astype(np.uint8)
+            values[name] = reader.ints(reader.integer()).astype(np.uint8)
         else:
-            values[name] = reader.int()
+            values[name] = reader.integer()
     return chip(**values)
 
 
@@ -263,11 +264,11 @@ def parse(serialized: bytes) -> AleState:
     """
     reader = _Reader(serialized)
     paddles = reader.ints(2)
-    frame, episode_frame, mode, difficulty = (reader.int() for _ in range(4))
-    end = reader.int() + reader.place
-    md5 = reader.bytes().decode()
+    frame, episode_frame, mode, difficulty = (reader.integer() for _ in range(4))
+    end = reader.integer() + reader.place
+    md5 = reader.string().decode()
     reader.label("System")
-    cycles, random = reader.int(), reader.bytes()
+    cycles, random = reader.integer(), reader.string()
     reader.label("M6502Low")
     processor = _parse_fields(reader, Processor)
     reader.label("M6532")
@@ -276,19 +277,19 @@ def parse(serialized: bytes) -> AleState:
     tia = _parse_fields(reader, Tia)
     reader.label("TIASound")
     sound = reader.ints(7)
-    name = reader.bytes().decode("ascii", "replace")
+    name = reader.string().decode("ascii", "replace")
     if name not in CARTRIDGES:
         raise ValueError(f"The state has a {name!r}, which is not emulated; expected one of {[*CARTRIDGES]}.")
     kind, num_banks, ram_size = CARTRIDGES[name]
     if num_banks == 4:
-        reader.int()  # their number
+        reader.integer()  # their number
     banks = reader.ints(num_banks)
-    ram = reader.ints(reader.int() if ram_size else 0).astype(np.uint8)
+    ram = reader.ints(reader.integer() if ram_size else 0).astype(np.uint8)
     # words of the game up to the last boolean, which the text of the generator follows if it is true
     rest = serialized[reader.place : end]
     flag = len(rest) - 4 if rest.endswith(struct.pack("<I", FALSE)) else rest.rfind(struct.pack("<I", TRUE))
     game = reader.ints(flag // 4)
-    generator = reader.bytes() if reader.booleans(1)[0] else None
+    generator = reader.string() if reader.booleans(1)[0] else None
     return AleState(
         paddles, frame, episode_frame, mode, difficulty, md5, cycles, random, processor, riot, tia, sound,
         Cartridge(kind, banks, ram), game, generator, reader.ints(2),

@@ -441,8 +441,8 @@ class Atari(wd.Environment):
         if not self.is_drawn:
             copy = {name: state[name].copy() for name in ("ram", "registers", "cartridge_ram")}
             registers, screen = copy["registers"], np.zeros((2, self.height, machine.WIDTH), np.uint8)
-            actions = (int(action) for action in (*state["held"], 0)[:2])
-            self._play({**copy, "screen": screen}, [(*actions, int(registers[machine.SWCHB]))], drawn=True)
+            first, second = (int(action) for action in (*state["held"], 0)[:2])
+            self._play({**copy, "screen": screen}, [(first, second, int(registers[machine.SWCHB]))], drawn=True)
         picture: npt.NDArray[np.uint8] = self.colours[screen[registers[machine.PARITY]]]
         return np.repeat(picture, 2, axis=1)
 
