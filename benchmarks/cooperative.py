@@ -9,9 +9,9 @@
 
 The tasks are those of Papoudakis et al. (2021), "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in
 Cooperative Tasks" (arXiv 2006.07869), and the five classic layouts of Overcooked. Each run is a process of its own on
-one core. Finished runs are kept in --folder and are not trained again while their settings stay the same. After every
-run benchmarks/results/cooperative.md, .json and .csv are written, and the table in docs/reference/cooperative.md; at
-the end the learning curves in docs/images/curves/. docs/reference/cooperative.md explains the table.
+one core. Finished runs, in --folder or benchmarks/results/cooperative.json, are not trained again while their settings
+stay the same. After every run benchmarks/results/cooperative.md, .json and .csv are written, and the table in
+docs/reference/cooperative.md, which explains it; at the end the learning curves in docs/images/curves/.
 
 The tasks `mpe-adversary` and `mpe-tag` need the opponents that EPyMARL ships: EPYMARL=<path of a checkout>.
 """
@@ -166,7 +166,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{task.name} {algorithm} is left out: {reason}", file=sys.stderr)
                 continue
             jobs += [(task, algorithm, seed) for seed in range(options.seeds)]
-    found = {job: finished(options.folder, *job, options.steps) for job in jobs}
+    stored = read(RESULTS / "cooperative.json")
+    found = {job: finished(options.folder, *job, options.steps, stored) for job in jobs}
     if options.list:
         for (task, algorithm, seed), run in found.items():
             steps = configuration(task, algorithm, seed, "", options.steps)["trainer"]["total_steps"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,10 +29,11 @@ class Run:
         algorithm: The name of the algorithm.
         seed: The seed.
         env_steps: Environment steps of training.
-        minutes: Duration of training on one core.
+        minutes: Processor time of training, which uses one core.
         episodes: The number of episodes in the original environment.
         sampled: Their mean return with sampled actions.
         greedy: Their mean return with the most probable, or best, actions.
+        settings: Digest of the run configuration, without the place of its results.
         curve: Environment steps and mean return of the training episodes.
     """
 
@@ -42,6 +45,7 @@ class Run:
     episodes: int
     sampled: float
     greedy: float
+    settings: str = ""
     curve: list[tuple[int, float]] = field(default_factory=list)
 
     @property
@@ -55,15 +59,23 @@ def folder_of(folder: Path, task: str, algorithm: str, seed: int) -> Path:
     return folder / task / algorithm / str(seed)
 
 
-def finished(folder: Path, task: Task, algorithm: str, seed: int, scale: float) -> Run | None:
-    """Return the result of a run that was made with the present settings; None if there is none."""
+def finished(
+    folder: Path, task: Task, algorithm: str, seed: int, scale: float, known: Sequence[Run] = ()
+) -> Run | None:
+    """Return the result of a run that was made with the present settings; None if there is none.
+
+    Args:
+        folder: Of all runs.
+        task: The task.
+        algorithm: The name of the algorithm.
+        seed: The seed.
+        scale: Factor of the number of environment steps.
+        known: Runs that were made elsewhere.
+    """
     path = folder_of(folder, task.name, algorithm, seed) / RESULT
-    if not path.exists():
-        return None
-    saved = json.loads(path.read_text(encoding="utf-8"))
-    if saved["configuration"] != _settings(configuration(task, algorithm, seed, "", scale)):
-        return None
-    return run_of(saved["run"])
+    own = [run_of(json.loads(path.read_text(encoding="utf-8")))] if path.exists() else []
+    wanted = (task.name, algorithm, seed, _digest(configuration(task, algorithm, seed, "", scale)))
+    return next((run for run in (*own, *known) if (run.task, run.algorithm, run.seed, run.settings) == wanted), None)
 
 
 def run_of(saved: dict[str, Any]) -> Run:
@@ -94,9 +106,9 @@ def train(folder: Path, name: str, algorithm: str, seed: int, scale: float, epis
     given = configuration(task, algorithm, seed, str(own), scale)
     config = load_config(given)
     env = make_env(config)
-    trainer, began = wd.Trainer(env, config), time.perf_counter()
+    trainer, began = wd.Trainer(env, config), time.process_time()
     summary = trainer.train()
-    minutes = (time.perf_counter() - began) / 60
+    minutes = (time.process_time() - began) / 60
     agents = {tag: len(env.policy_tags[tag]) for tag in task.learning}
     policies = {tag: wd.load_policy(summary.run_folder, tag, seed=seed) for tag in task.learning}
     returns = {
@@ -104,18 +116,18 @@ def train(folder: Path, name: str, algorithm: str, seed: int, scale: float, epis
         for greedy in (False, True)
     }
     curve = learning_curve(Path(summary.run_folder) / "metrics.csv", task, agents)
-    run = Run(name, algorithm, seed, summary.env_steps, minutes, episodes, returns[False], returns[True], curve)
-    text = json.dumps({"configuration": _settings(given), "run": asdict(run)}, indent=1)
+    scores = (returns[False], returns[True])
+    run = Run(name, algorithm, seed, summary.env_steps, minutes, episodes, *scores, _digest(given), curve)
     part = own / f"{RESULT}.part"
-    part.write_text(text, encoding="utf-8")
+    part.write_text(json.dumps(asdict(run), indent=1), encoding="utf-8")
     part.replace(own / RESULT)
     return run
 
 
-def _settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a run configuration without the place of its results, as JSON has it."""
-    kept: dict[str, Any] = json.loads(json.dumps({key: part for key, part in config.items() if key != "saving"}))
-    return kept
+def _digest(config: dict[str, Any]) -> str:
+    """Return a digest of a run configuration without the place of its results."""
+    text = json.dumps({key: part for key, part in config.items() if key != "saving"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def learning_curve(metrics: Path, task: Task, agents: dict[str, int]) -> list[tuple[int, float]]:
