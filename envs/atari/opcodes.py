@@ -18,6 +18,16 @@ INDIRECT_X, INDIRECT_Y, INDIRECT, RELATIVE = range(8, 12)
 # accesses to the operand
 NONE, READ, WRITE, MODIFY = range(4)
 
+# bits of an entry of :data:`DECODED`
+READS, WRITES = 1 << 13, 1 << 19
+"""The instruction reads its operand from an address, or writes to one."""
+ADDS_X, ADDS_Y = 1 << 21, 1 << 22
+"""X or Y is added to the operand, which is an address."""
+IS_IN_MEMORY = 1 << 23
+"""The address is in memory or in S: ``(d,X)``, ``(d),Y``, PLA and PLP."""
+IS_ABSOLUTE = 1 << 24
+"""The address has 16 bits, not 8. Bits 25 to 31 are set, too."""
+
 LENGTHS = (1, 2, 2, 2, 2, 3, 3, 3, 2, 2, 3, 2)
 """Bytes of an instruction, by addressing mode."""
 CYCLES = {
@@ -56,14 +66,14 @@ none   ASL_A imp 0A
 none   LSR_A imp 4A
 none   ROL_A imp 2A
 none   ROR_A imp 6A
-none   BPL rel 10
-none   BMI rel 30
-none   BVC rel 50
-none   BVS rel 70
-none   BCC rel 90
-none   BCS rel B0
-none   BNE rel D0
-none   BEQ rel F0
+none   BRANCH rel 10
+none   BRANCH rel 30
+none   BRANCH rel 50
+none   BRANCH rel 70
+none   BRANCH rel 90
+none   BRANCH rel B0
+none   BRANCH rel D0
+none   BRANCH rel F0
 none   BRK imp 00
 none   CLC imp 18
 none   CLD imp D8
@@ -133,7 +143,7 @@ OPERATIONS = tuple(dict.fromkeys(row[1] for row in _ROWS))
 """Names of the operations; the number of one is its index. ``JAM``, which stops the chip, is the next number."""
 (
     ADC, AND, BIT, CMP, CPX, CPY, EOR, LDA, LDX, LDY, ORA, SBC, STA, STX, STY, ASL, DEC, INC, LSR, ROL, ROR,
-    ASL_A, LSR_A, ROL_A, ROR_A, BPL, BMI, BVC, BVS, BCC, BCS, BNE, BEQ, BRK, CLC, CLD, CLI, CLV, SEC, SED, SEI,
+    ASL_A, LSR_A, ROL_A, ROR_A, BRANCH, BRK, CLC, CLD, CLI, CLV, SEC, SED, SEI,
     DEX, DEY, INX, INY, JMP, JSR, NOP, PHA, PHP, PLA, PLP, RTI, RTS, TAX, TAY, TSX, TXA, TXS, TYA,
     LAX, LAS, ANC, ALR, ARR, ANE, LXA, SBX, IGN, SAX, SHA, SHX, SHY, TAS, DCP, ISC, RLA, RRA, SLO, SRE,
 ) = range(len(OPERATIONS))  # fmt: skip
@@ -152,13 +162,20 @@ def _decoded() -> np.ndarray:
             entry = (
                 OPERATIONS.index(name) | mode << 7 | LENGTHS[mode] << 11 | cycles << 14 | kind << 18 | crossing << 20
             )
+            entry |= ADDS_X if mode in (ZERO_PAGE_X, ABSOLUTE_X) else 0
+            entry |= ADDS_Y if mode in (ZERO_PAGE_Y, ABSOLUTE_Y) else 0
+            entry |= IS_IN_MEMORY if mode in (INDIRECT_X, INDIRECT_Y) or name in ("PLA", "PLP") else 0
+            entry |= READS if kind in (READ, MODIFY) and mode != IMMEDIATE else 0
+            entry |= int(opcode, 16) >> 5 << 24 if mode == RELATIVE else 0
+            entry |= 0xFF * IS_ABSOLUTE if LENGTHS[mode] == 3 else 0
             table[int(opcode, 16)] = entry
     return table
 
 
 DECODED = _decoded()
-"""For each opcode: operation (bits 0 to 6), addressing mode (7 to 10), length in bytes (11 to 13), cycles (14 to 17),
-access (18 and 19), 1 if crossing a page takes a cycle more (20)."""
+"""For each opcode: operation (bits 0 to 6), addressing mode (7 to 10), length in bytes (11 and 12), cycles (14 to 17),
+access (18 and 19), 1 if crossing a page takes a cycle more (20), and the bits above. Branches have bits 5 to 7 of the
+opcode in 24 to 26: the state of a flag in which they are taken, and the flag, N, V, C or Z."""
 
 
 PADDING = 2
@@ -169,8 +186,10 @@ def decoded(contents: bytes) -> npt.NDArray[np.int64]:
     """Return the bytes of a cartridge, each with the instruction that begins there, as the processor reads them.
 
     Returns:
-        ``[size + PADDING]``. Bits 0 to 7: the byte; 8 to 23: the next two; from 24: the entry of :data:`DECODED`.
+        ``[size + PADDING]``. Bits 0 to 7: the byte; 8 to 23: the next two, the second only if the instruction has
+        three; from 24: the entry of :data:`DECODED`.
     """
     values = np.frombuffer(contents + contents[: PADDING + 2], np.uint8).astype(np.int64)
     first, second, third = values[:-2], values[1:-1], values[2:]
-    return first | second << 8 | third << 16 | DECODED[first].astype(np.int64) << 24
+    entries = DECODED[first].astype(np.int64)
+    return first | second << 8 | np.where(entries >> 11 & 3 == 3, third, 0) << 16 | entries << 24

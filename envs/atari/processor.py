@@ -7,11 +7,14 @@ microcomputer family programming manual (MOS Technology, 1976).
 from __future__ import annotations
 
 import numpy as np
+from numba import cuda
 
 import warpdrive as wd
 from warpdrive.envs.atari import cartridge, riot, tia
 from warpdrive.envs.atari.machine import (
+    BANK,
     CYCLES,
+    CYCLES_PER_LINE,
     E0,
     FE,
     FRAME_DONE,
@@ -26,9 +29,9 @@ from warpdrive.envs.atari.machine import (
 )
 from warpdrive.envs.atari.opcodes import (
     ABSOLUTE,
-    ABSOLUTE_X,
-    ABSOLUTE_Y,
     ADC,
+    ADDS_X,
+    ADDS_Y,
     ALR,
     ANC,
     AND,
@@ -36,16 +39,9 @@ from warpdrive.envs.atari.opcodes import (
     ARR,
     ASL,
     ASL_A,
-    BCC,
-    BCS,
-    BEQ,
     BIT,
-    BMI,
-    BNE,
-    BPL,
+    BRANCH,
     BRK,
-    BVC,
-    BVS,
     CLC,
     CLD,
     CLI,
@@ -59,13 +55,14 @@ from warpdrive.envs.atari.opcodes import (
     DEX,
     DEY,
     EOR,
-    IMMEDIATE,
     IMPLIED,
     INC,
     INDIRECT,
     INDIRECT_X,
     INX,
     INY,
+    IS_ABSOLUTE,
+    IS_IN_MEMORY,
     ISC,
     JMP,
     JSR,
@@ -77,14 +74,12 @@ from warpdrive.envs.atari.opcodes import (
     LSR,
     LSR_A,
     LXA,
-    MODIFY,
     ORA,
     PHA,
     PHP,
     PLA,
     PLP,
-    READ,
-    RELATIVE,
+    READS,
     RLA,
     ROL,
     ROL_A,
@@ -114,16 +109,15 @@ from warpdrive.envs.atari.opcodes import (
     TXA,
     TXS,
     TYA,
-    WRITE,
-    ZERO_PAGE,
-    ZERO_PAGE_X,
-    ZERO_PAGE_Y,
+    WRITES,
 )  # fmt: skip
 
 MAX_INSTRUCTIONS = 25_000
 """Instructions after which a frame is cut off, and continued by the next call."""
 
 
+BPL, BMI, BNE, BEQ = 0, 1, 6, 7
+"""Bits 5 to 7 of the opcodes of branches."""
 FLAG_V, FLAG_D, FLAG_I = 0x40, 0x08, 0x04
 """Bits of the status register that are kept in ``registers[P]``."""
 
@@ -223,7 +217,7 @@ def _fetch(ram, registers, cartridge_ram, rom, pc, kind):
     """Return an instruction as ``opcodes.decoded`` does. No byte after it is read, as that may switch banks."""
     opcode = _peek(ram, registers, cartridge_ram, rom, pc, kind)
     entry = np.int64(DECODED[opcode])
-    length = entry >> 11 & 7
+    length = entry >> 11 & 3
     low, high = np.int64(0), np.int64(0)
     if length > 1:
         low = np.int64(_peek(ram, registers, cartridge_ram, rom, pc + 1, kind))
@@ -255,6 +249,41 @@ def _write(ram, registers, objects, screen, address, value, cycles, first_line, 
 
 
 @wd.device_function
+def _wait_for_timer(registers, operation, following, pc, cycles, remaining, value):
+    """Execute a loop of two instructions that waits for the timer, up to its last turn.
+
+    Many games spend the blank lines in such a loop: an instruction that loads the timer, and a branch back to it.
+
+    Args:
+        registers: State of the chips.
+        operation: Operation of the first instruction, which has three bytes and takes four cycles.
+        following: Next instruction.
+        pc: Address of the next instruction.
+        cycles: Time of the read.
+        remaining: Number of instructions until the frame is cut off.
+        value: What was read.
+
+    Returns:
+        ``cycles``, ``remaining`` and ``value`` of the last read.
+    """
+    entry = np.int32(following >> 24)
+    is_load = operation == LDA or operation == LDX or operation == LDY
+    if is_load and entry & 0x7F == BRANCH and following >> 8 & 0xFF == 0x100 - 5:
+        condition = entry >> 24 & 7
+        turn = 4 + (4 if (pc + 2 ^ pc - 3) & 0xFF00 else 3)
+        while remaining > 2 and (
+            (condition == BPL and value < 0x80)
+            or (condition == BMI and value >= 0x80)
+            or (condition == BNE and value != 0)
+            or (condition == BEQ and value == 0)
+        ):
+            cycles += turn
+            remaining -= 2
+            value = riot.timer(registers, cycles)
+    return cycles, remaining, value
+
+
+@wd.device_function
 def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, num_lines, last_line, drawn):
     """Execute instructions until the frame is complete, or ``MAX_INSTRUCTIONS`` of them."""
     # in registers of the host; what instructions use less often stays in memory
@@ -263,70 +292,75 @@ def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, n
     carry, nz = registers[P] & 1, _unpacked_nz(registers[P])
     registers[FRAME_DONE] = 0
 
-    for _instruction in range(MAX_INSTRUCTIONS):
+    # in most kinds of cartridges, instructions before this place follow each other in ``rom``, and switch no bank
+    plain_end = 0x1000 if kind == K2 or kind == K4 else 0 if kind == E0 or kind == FE else 0xFDD
+    mask = 0x7FF if kind == K2 else 0xFFF
+    frame_end = (last_line + 1) * CYCLES_PER_LINE
+    written = cuda.local.array(64, np.int16)  # by register of the TIA: value whose repeated write has no effect, or -1
+    for place in range(written.size):
+        written[place] = -1
+
+    remaining = MAX_INSTRUCTIONS
+    while remaining > 0:
+        remaining -= 1
+
         # fetch
-        place = pc & 0xFFF
-        if pc & 0x1000 and _is_plain(place, kind):
-            word = rom[cartridge.offset(registers, pc, kind)]
+        place = pc & mask
+        if pc & 0x1000 and place < plain_end:
+            word = rom[registers[BANK] + place & 0x7FFF]
+        elif pc & 0x1000 and _is_plain(place, kind):
+            word = rom[cartridge.offset(registers, pc, kind) & 0x7FFF]
         else:
             word = _fetch(ram, registers, cartridge_ram, rom, pc, kind)
-        low, high = np.int32(word >> 8) & 0xFF, np.int32(word >> 16) & 0xFF
+        low, operand = np.int32(word >> 8) & 0xFF, np.int32(word >> 8) & 0xFFFF
+        high = operand >> 8
         entry = np.int32(word >> 24)
-        operation, mode, access = entry & 0x7F, entry >> 7 & 0xF, entry >> 18 & 3
+        operation = entry & 0x7F
+        pc += entry >> 11 & 3
         cycles += entry >> 14 & 0xF
 
-        # address of the operand. Each mode advances PC by a constant: as the host predicts branches, it can fetch the
-        # next instruction before it knows the length of this one
-        address, value = low, low
-        if mode == IMPLIED:
-            pc += 1
-            if operation == PLA or operation == PLP:
+        # address of the operand
+        index = 0
+        if entry & ADDS_X:
+            index = x
+        if entry & ADDS_Y:
+            index = y
+        address, value = operand + index & (entry >> 16 & 0xFF00 | 0xFF), low
+        cycles += low + index >> 8 & entry >> 20 & 1
+        if entry & IS_IN_MEMORY:
+            mode = entry >> 7 & 0xF
+            if mode == IMPLIED:
                 address = registers[S]
                 if address & 0x80:
                     low = np.int32(ram[address & 0x7F])  # the chip reads it before it increments S
+                high = low
                 address = (address + 1) & 0xFF
                 registers[S] = address
-        elif mode == IMMEDIATE or mode == ZERO_PAGE or mode == RELATIVE:
-            pc += 2
-        elif mode == ZERO_PAGE_X:
-            pc += 2
-            address = (low + x) & 0xFF
-        elif mode == ZERO_PAGE_Y:
-            pc += 2
-            address = (low + y) & 0xFF
-        elif mode == ABSOLUTE or mode == INDIRECT:
-            pc += 3
-            address = high << 8 | low
-        elif mode == ABSOLUTE_X or mode == ABSOLUTE_Y:
-            pc += 3
-            index = x if mode == ABSOLUTE_X else y
-            address = ((high << 8) + low + index) & 0xFFFF
-            if low + index > 0xFF:
-                cycles += entry >> 20
-        elif mode == INDIRECT_X:
-            pc += 2
-            pointer = low + x
-            low, high = np.int32(ram[pointer & 0x7F]), np.int32(ram[pointer + 1 & 0x7F])
-            address = high << 8 | low
-        else:
-            pc += 2
-            low, high = np.int32(ram[low & 0x7F]), np.int32(ram[low + 1 & 0x7F])
-            address = ((high << 8) + low + y) & 0xFFFF
-            if low + y > 0xFF:
-                cycles += entry >> 20
+            elif mode == INDIRECT_X:
+                pointer = low + x
+                low, high = np.int32(ram[pointer & 0x7F]), np.int32(ram[pointer + 1 & 0x7F])
+                address = high << 8 | low
+            else:
+                low, high = np.int32(ram[low & 0x7F]), np.int32(ram[low + 1 & 0x7F])
+                address = ((high << 8) + low + y) & 0xFFFF
+                cycles += low + y >> 8 & entry >> 20 & 1
 
         # operand
-        if mode != IMMEDIATE and (access == READ or access == MODIFY):
+        if entry & READS:
             if address & 0x1000:
                 cartridge.switch(registers, address, kind)
                 value = cartridge.read(cartridge_ram, rom, registers, address, kind)
             elif address & 0x280 == 0x80:
                 value = np.int32(ram[address & 0x7F])
             else:
+                data_bus = high if entry & (IS_IN_MEMORY | IS_ABSOLUTE) else low
                 value = _read(
-                    ram, registers, objects, screen, address, low if mode <= ZERO_PAGE_Y else high, cycles,
-                    first_line, num_lines, drawn,
+                    ram, registers, objects, screen, address, data_bus, cycles, first_line, num_lines, drawn
                 )  # fmt: skip
+                place, is_timer = pc & mask, address & riot.IS_TIMER == riot.INTIM
+                if is_timer and entry >> 7 & 0xF == ABSOLUTE and pc & 0x1000 and place < plain_end:
+                    word = rom[registers[BANK] + place & 0x7FFF]
+                    cycles, remaining, value = _wait_for_timer(registers, operation, word, pc, cycles, remaining, value)
 
         # operation
         result = 0
@@ -345,24 +379,9 @@ def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, n
             result = x
         elif operation == STY:
             result = y
-        elif BPL <= operation <= BEQ:
-            if operation == BPL:
-                taken = nz & 0x180 == 0
-            elif operation == BMI:
-                taken = nz & 0x180 != 0
-            elif operation == BVC:
-                taken = registers[P] & FLAG_V == 0
-            elif operation == BVS:
-                taken = registers[P] & FLAG_V != 0
-            elif operation == BCC:
-                taken = carry == 0
-            elif operation == BCS:
-                taken = carry != 0
-            elif operation == BNE:
-                taken = nz & 0xFF != 0
-            else:
-                taken = nz & 0xFF == 0
-            if taken:
+        elif operation == BRANCH:  # bits of the entry select a flag, and its state
+            flags = (nz & 0x180 != 0) | (registers[P] & FLAG_V != 0) << 1 | carry << 2 | (nz & 0xFF == 0) << 3
+            if (flags >> (entry >> 25 & 3) ^ entry >> 24) & 1 == 0:
                 target = (pc + (low ^ 0x80) - 0x80) & 0xFFFF
                 cycles += 2 if (target ^ pc) & 0xFF00 else 1
                 pc = target
@@ -463,7 +482,7 @@ def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, n
             registers[P] |= FLAG_I
         elif operation == JMP:
             pc = address
-            if mode == INDIRECT:
+            if entry >> 7 & 0xF == INDIRECT:
                 following = address & 0xFF00 | (address + 1) & 0xFF  # the carry is lost
                 pc = _peek(ram, registers, cartridge_ram, rom, address, kind)
                 pc |= _peek(ram, registers, cartridge_ram, rom, following, kind) << 8
@@ -570,18 +589,22 @@ def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, n
             result = a & x & (high + 1)
 
         # result
-        if access >= WRITE:
+        if entry & WRITES:
             if address & 0x1000:
                 cartridge.switch(registers, address, kind)
                 cartridge.write(cartridge_ram, address, result, kind)
             elif address & 0x280 == 0x80:
                 ram[address & 0x7F] = result
-            else:
+            elif address & 0xBF == tia.WSYNC and cycles < frame_end:
+                cycles = tia.end_of_line(cycles)
+            elif address & 0x80 or cycles >= frame_end or written[address & 0x3F] != result:
                 cycles = _write(
                     ram, registers, objects, screen, address, result, cycles, first_line, num_lines, last_line, drawn
                 )  # fmt: skip
                 if registers[FRAME_DONE]:
                     break
+                if address & 0x80 == 0 and tia.KEEPS[address & 0x3F]:
+                    written[address & 0x3F] = result
 
     registers[A], registers[X], registers[Y], registers[PC] = a, x, y, pc & 0xFFFF
     registers[CYCLES] = cycles

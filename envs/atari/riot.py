@@ -18,6 +18,9 @@ from warpdrive.envs.atari.machine import (
     TIMER_SHIFT,
 )
 
+INTIM, IS_TIMER = 0x284, 0x285
+"""Address of the timer, and the bits of an address below 0x1000 that select it."""
+
 
 @wd.device_function
 def timer(registers, cycles):

@@ -56,6 +56,7 @@ from warpdrive.envs.atari.machine import (
     WIDTH,
 )
 
+WSYNC = 0x02
 NEVER = 0x7FFFFFFF
 P0, P1, M0, M1, BALL, FIELD = (1 << i for i in range(6))
 _WRITES = {
@@ -95,6 +96,8 @@ _WRITES = {
 REGISTER, MASK, DELAY, CHANGES = (
     np.array([_WRITES.get(place, (0, 0, 0, 0))[i] for place in range(64)], np.uint8) for i in range(4)
 )
+KEEPS = (REGISTER != 0) & (REGISTER != GRP0) & (REGISTER != GRP1) & ((REGISTER < HMP0) | (REGISTER > HMP0 + 4))
+"""Registers to which nothing happens if the same is written again: not GRP0, GRP1, and those that HMCLR clears."""
 PADDLE_CYCLES, PADDLE_OHMS = 119, 6250
 """Cycles per ohms: time in which the capacitor of a paddle is charged: 1.6 R C at 1.19 MHz, with C = 0.01 uF."""
 
@@ -119,6 +122,12 @@ def read(registers, objects, screen, address, data_bus, cycles, first_line, num_
 
 
 @wd.device_function
+def end_of_line(cycles):
+    """Return the time until which WSYNC stops the processor."""
+    return (cycles + CYCLES_PER_LINE - 1) // CYCLES_PER_LINE * CYCLES_PER_LINE
+
+
+@wd.device_function
 def write(
     registers, objects, screen, address, value, cycles, first_line, num_lines, last_line, drawn
 ):  # fmt: skip
@@ -134,8 +143,8 @@ def write(
     if place == 0x00:
         _write_vsync(registers, value, clock)
         return cycles
-    if place == 0x02:  # WSYNC
-        return (cycles + CYCLES_PER_LINE - 1) // CYCLES_PER_LINE * CYCLES_PER_LINE
+    if place == WSYNC:
+        return end_of_line(cycles)
     if place > 0x2C or 0x15 <= place <= 0x1A or place == 0x03:  # sound, and what is not connected
         return cycles
 
@@ -158,8 +167,15 @@ def write(
         for which in range(5):
             registers[HMP0 + which] = 0
         return cycles
-    if stored != 0 and registers[stored] == value and place != 0x1B and place != 0x1C:
-        return cycles
+    if stored != 0 and registers[stored] == value:
+        if place == 0x1B:  # GRP0
+            if registers[OLD_GRP1] == registers[GRP1]:
+                return cycles
+        elif place == 0x1C:  # GRP1
+            if registers[OLD_GRP0] == registers[GRP0] and registers[OLD_ENABL] == registers[ENABL]:
+                return cycles
+        else:
+            return cycles
 
     # the picture until the change takes effect
     delay = np.int32(DELAY[place])
