@@ -239,9 +239,10 @@ def advance(registers, objects, screen, clock, first_line, num_lines, drawn):
 
 @wd.device_function
 def _fill(registers, screen, row, left, right, colour):
-    parity = registers[PARITY]
-    for pixel in range(left, right):
-        screen[parity, row, pixel] = colour
+    line = screen[registers[PARITY] & 1, row & 0xFF]
+    left &= 0xFF  # known to be positive
+    for offset in range((right & 0xFF) - left):
+        line[left + offset] = colour
 
 
 @wd.device_function
@@ -250,9 +251,7 @@ def _draw(registers, screen, row, first, bits, colour):
     while bits != 0:
         begin = cuda.ffs(bits) - 1
         end = begin + cuda.ffs(~(bits >> begin)) - 1
-        parity = registers[PARITY]
-        for pixel in range(first + begin, first + end):
-            screen[parity, row, pixel] = colour
+        _fill(registers, screen, row, first + begin, first + end, colour)
         bits = bits >> end << end
 
 
@@ -265,6 +264,8 @@ def _draw_word(registers, objects, screen, row, word, left, right, drawn):
     p0, p1 = objects[P0, word] & span, objects[P1, word] & span
     m0, m1 = objects[M0, word] & span, objects[M1, word] & span
     ball, field = objects[BALL, word] & span, objects[FIELD, word] & span
+    if not drawn and p0 | p1 | m0 | m1 | ball == 0:
+        return
 
     latches = 0
     if m0 != 0:

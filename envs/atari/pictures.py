@@ -28,29 +28,62 @@ def put_grey(target, screen, latest, both, levels, height, size):
     other = 1 - latest if both else latest
     for x in range(WIDTH):
         sums[x] = 0
-    row, free = 0, height  # lengths are in parts of a line and of a column, of which there are ``size``
+    # lengths are in parts of a line and of a column, of which there are ``size``
+    row, free, weight = 0, height, 0
+    alike = 0  # number of lines since the last one that differs from the line above
     for line in range(height):
-        for x in range(WIDTH):
-            lights[x] = max(levels[screen[latest, line, x]], levels[screen[other, line, x]])
+        alike += 1
+        if line == 0 or not (_is_as_above(screen, latest, line) and _is_as_above(screen, other, line)):
+            alike = 0
+            for x in range(WIDTH):
+                sums[x] += weight * lights[x]
+                lights[x] = max(levels[screen[latest, line, x]], levels[screen[other, line, x]])
+            weight = 0
         part = min(size, free)
-        for x in range(WIDTH):
-            sums[x] += part * lights[x]
+        weight += part
         free -= part
         if free == 0:
-            _put_row(target, row, sums, height, size)
-            row, free = row + 1, height - (size - part)
+            if row > 0 and alike * size > 2 * height + size:  # both rows consist of such lines
+                for column in range(size):
+                    target[row, column] = target[row - 1, column]
+            else:
+                for x in range(WIDTH):
+                    sums[x] += weight * lights[x]
+                _put_row(target, row, sums, height, size)
             for x in range(WIDTH):
-                sums[x] = (size - part) * lights[x]
+                sums[x] = 0
+            row, free, weight = row + 1, height - (size - part), size - part
+
+
+@wd.device_function
+def _is_as_above(screen, frame, line):
+    """Return True if a line of the screen is as the one above."""
+    different = False
+    for x in range(WIDTH):
+        different |= screen[frame, line, x] != screen[frame, line - 1, x]
+    return not different
 
 
 @wd.device_function
 def _put_row(target, row, sums, height, size):
+    """Write the means of the columns of a row, rounded.
+
+    Divides by multiplying with the reciprocal, in units of 2**-40. That is exact, as the number of pixels is below
+    2**16.
+    """
+    pixels = height * WIDTH
+    reciprocal = (1 << 40) // pixels + 1
+    x, part = 0, 0  # the column begins after ``part`` parts of pixel x
     for column in range(size):
-        left, right = column * WIDTH, (column + 1) * WIDTH
-        total = (height * WIDTH) // 2
-        for x in range(left // size, (right - 1) // size + 1):
-            total += (min(size * (x + 1), right) - max(size * x, left)) * sums[x]
-        target[row, column] = total // (height * WIDTH)
+        total = pixels // 2 - part * sums[x]
+        part += WIDTH
+        while part >= size:
+            total += size * sums[x]
+            part -= size
+            x += 1
+        if part > 0:
+            total += part * sums[x]
+        target[row, column] = total * reciprocal >> 40
 
 
 @wd.device_function
