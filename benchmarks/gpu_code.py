@@ -98,6 +98,7 @@ def main() -> None:
     """Compile, print, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-write", action="store_true", help="print the table without writing it")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these environments; nothing is written")
     options = parser.parse_args()
     versions = ", ".join(f"{name} {version(name)}" for name in ("numba-cuda", "nvidia-nvvm", "nvidia-cuda-nvrtc"))
     told = [f"`python benchmarks/gpu_code.py`: the recorded step with sampled actions; {versions}.", "", *HEAD]
@@ -105,11 +106,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ[CACHE_VARIABLE] = folder  # so that all is compiled
         for title, (name, config) in CONFIGURATIONS.items():
+            if options.only and name not in options.only:
+                continue
             for backend in ["numba"] + ["pycuda"] * has_twins(name, config):
                 for line in lines(title, name, config, backend):
                     print(line, flush=True)
                     told.append(line)
-    if not options.no_write:
+    if not options.no_write and not options.only:
         RESULTS.write_text("\n".join(told) + "\n")
 
 

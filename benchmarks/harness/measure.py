@@ -22,28 +22,36 @@ def medians(candidates: Mapping[str, Callable[[], float]], rounds: int = 7) -> d
     Returns:
         The median of each candidate.
     """
+    return {name: statistics.median(values) for name, values in alternating(candidates, rounds).items()}
+
+
+def alternating(candidates: Mapping[str, Callable[[], float]], rounds: int = 7) -> dict[str, list[float]]:
+    """Return the measurements of which :func:`medians` returns the medians, in the order of the rounds."""
     figures: dict[str, list[float]] = {name: [] for name in candidates}
     for number in range(rounds + 1):
         for name, measure in candidates.items():
             figure = measure()
             if number:
                 figures[name].append(figure)
-    return {name: statistics.median(values) for name, values in figures.items()}
+    return figures
 
 
-def rate(work: Callable[[], None], units: float, seconds: float = 1.0) -> float:
+def rate(
+    work: Callable[[], None], units: float, seconds: float = 1.0, clock: Callable[[], float] = time.perf_counter
+) -> float:
     """Return the throughput of ``work`` in units per second.
 
     Args:
         work: The function to call repeatedly.
         units: The number of units processed per call.
         seconds: The duration of the measurement.
+        clock: Function that returns the time: ``time.process_time`` for that of the processor.
 
     Returns:
         Units per second.
     """
-    calls, start = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - start) < seconds:
+    calls, start = 0, clock()
+    while (elapsed := clock() - start) < seconds:
         work()
         calls += 1
     return calls * units / elapsed
