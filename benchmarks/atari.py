@@ -34,6 +34,8 @@ GAMES = ("pong", "breakout")
 REPLICAS, ON_ALL_CORES = 8, 64
 """Number of consoles on one core, and on all."""
 FRAME_SKIP = 4
+SECONDS = 0.05
+"""Duration of a measurement: short, so that those that are compared find the machine equally busy."""
 ALE = "ale-py, `act` in a loop"
 VECTOR = "ale-py, vector environment"
 DRAWN = "every frame drawn, none observed"
@@ -94,15 +96,15 @@ def ale_vector(game: str, replicas: int, seconds: float) -> Measure:
     return lambda: FRAME_SKIP * measure()
 
 
-def table(game: str, cores: int, seconds: float, rounds: int) -> list[str]:
+def table(game: str, cores: int, rounds: int) -> list[str]:
     """Return the rows of a game: frames per second, and the ratios to ale-py."""
-    on_one: dict[str, Callable[[], float]] = {ALE: ale(game, seconds)}
-    on_all: dict[str, Callable[[], float]] = {VECTOR: ale_vector(game, ON_ALL_CORES, seconds)}
+    on_one: dict[str, Callable[[], float]] = {ALE: ale(game, SECONDS)}
+    on_all: dict[str, Callable[[], float]] = {VECTOR: ale_vector(game, ON_ALL_CORES, SECONDS)}
     for name, options in ROWS.items():
-        on_one[name] = ours(game, options, 1, REPLICAS, seconds)
+        on_one[name] = ours(game, options, 1, REPLICAS, SECONDS)
     one = alternating(on_one, rounds)
     for name, options in ROWS.items():
-        on_all[name] = ours(game, options, cores, ON_ALL_CORES, seconds)
+        on_all[name] = ours(game, options, cores, ON_ALL_CORES, SECONDS)
     every = alternating(on_all, rounds)
     lines = [
         f"| `{game}` | {ALE} | {median(one[ALE]):,.0f} | | | |",
@@ -124,10 +126,10 @@ def main() -> None:
     """Print the table and write it to a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one short run of each; nothing is written")
-    parser.add_argument("--rounds", type=int, default=9, help="measurements of each candidate (default: 9)")
+    parser.add_argument("--rounds", type=int, default=30, help="measurements of each candidate (default: 30)")
     parser.add_argument("--note", default="", help="remark for the head of the page")
     options = parser.parse_args()
-    rounds, seconds = (1, 0.1) if options.quick else (options.rounds, 0.4)
+    rounds = 1 if options.quick else options.rounds
     torch.set_num_threads(1)  # PyTorch's idle threads would keep the cores busy that others are measured on
     cores = len(os.sched_getaffinity(0))
     lines = [
@@ -135,7 +137,7 @@ def main() -> None:
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
     for game in GAMES:
-        lines += table(game, cores, seconds, rounds)
+        lines += table(game, cores, rounds)
         print("\n".join(lines), "\n", flush=True)
     if not options.quick:
         head = f"{datetime.date.today()}, `python benchmarks/atari.py --rounds {rounds}`. {options.note}".strip()
