@@ -1,6 +1,7 @@
 """Measure frames per second of the environment ``atari`` on the CPU backend, beside ale-py's.
 
     python benchmarks/atari.py            # writes benchmarks/results/atari.md
+    taskset -c 0 python benchmarks/atari.py    # one core only, the same one for all, on a busy machine
     python benchmarks/atari.py --quick    # one short run of each, print only
 
 On one core, figures are frames per second of processor time, so that other programs matter less. ale-py is driven in
@@ -14,7 +15,7 @@ import argparse
 import datetime
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -98,22 +99,20 @@ def ale_vector(game: str, replicas: int, seconds: float) -> Measure:
 
 def table(game: str, cores: int, rounds: int) -> list[str]:
     """Return the rows of a game: frames per second, and the ratios to ale-py."""
-    on_one: dict[str, Callable[[], float]] = {ALE: ale(game, SECONDS)}
-    on_all: dict[str, Callable[[], float]] = {VECTOR: ale_vector(game, ON_ALL_CORES, SECONDS)}
-    for name, options in ROWS.items():
-        on_one[name] = ours(game, options, 1, REPLICAS, SECONDS)
-    one = alternating(on_one, rounds)
-    for name, options in ROWS.items():
-        on_all[name] = ours(game, options, cores, ON_ALL_CORES, SECONDS)
-    every = alternating(on_all, rounds)
-    lines = [
-        f"| `{game}` | {ALE} | {median(one[ALE]):,.0f} | | | |",
-        f"| | {VECTOR} | | | {median(every[VECTOR]):,.0f} | |",
-    ]
+    lines = compared(game, 1, {ALE: ale(game, SECONDS)}, REPLICAS, rounds)
+    if cores > 1:
+        lines += compared(game, cores, {VECTOR: ale_vector(game, ON_ALL_CORES, SECONDS)}, ON_ALL_CORES, rounds)
+    return lines
+
+
+def compared(game: str, cores: int, of_ale: Mapping[str, Measure], replicas: int, rounds: int) -> list[str]:
+    """Return the rows of a game and a number of cores; ``of_ale`` has one candidate."""
+    candidates = {**of_ale, **{name: ours(game, options, cores, replicas, SECONDS) for name, options in ROWS.items()}}
+    figures = alternating(candidates, rounds)
+    (other,) = of_ale
+    lines = [f"| `{game}`, {cores} core{'s' * (cores > 1)} | {other} | {median(figures[other]):,.0f} | |"]
     for name in ROWS:
-        first, second = ratio(one[name], one[ALE]), ratio(every[name], every[VECTOR])
-        figures = f"{median(one[name]):,.0f} | {first:.2f} | {median(every[name]):,.0f} | {second:.2f}"
-        lines.append(f"| | **{name}** | {figures} |")
+        lines.append(f"| | **{name}** | {median(figures[name]):,.0f} | {ratio(figures[name], figures[other]):.2f} |")
     return lines
 
 
@@ -132,10 +131,7 @@ def main() -> None:
     rounds = 1 if options.quick else options.rounds
     torch.set_num_threads(1)  # PyTorch's idle threads would keep the cores busy that others are measured on
     cores = len(os.sched_getaffinity(0))
-    lines = [
-        f"| game | | frames per second, 1 core | ours / ale-py | {cores} cores | ours / ale-py |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
-    ]
+    lines = ["| game | | frames per second | ours / ale-py |", "| --- | --- | ---: | ---: |"]
     for game in GAMES:
         lines += table(game, cores, rounds)
         print("\n".join(lines), "\n", flush=True)
