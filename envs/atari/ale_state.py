@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from warpdrive.envs.atari import controllers, games, machine
+from warpdrive.envs.atari import controllers, games, machine, rules
 
 TRUE, FALSE = 0xFAB1FAB2, 0xBAD1BAD2
 RAM_SIZE = 128
@@ -371,6 +371,10 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
 
     Args:
         state: A state of ale-py, ``ale.cloneState()``, its bytes, ``serialize()`` of it, or an :class:`AleState`.
+
+    Returns:
+        ``ram``, ``registers``, ``cartridge_ram`` and ``screen``; of the games of ``wd.atari.games()`` also ``score``,
+        ``second_score`` and ``lives``.
     """
     if not isinstance(state, AleState):
         state = parse(state if isinstance(state, bytes) else state.serialize())
@@ -411,12 +415,26 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
     ram = np.zeros(RAM_SIZE, np.uint8)
     ram[: len(cartridge.ram)] = cartridge.ram
     height = (tia.display_stop - tia.display_start) // machine.CLOCKS_PER_LINE
+    game = _game_of(state)
+    if game is not None and not game.blanks:
+        registers[machine.BLANKED] = -1
     return {
         "ram": riot.ram.copy(),
         "registers": np.clip(registers, -NEVER - 1, NEVER).astype(np.int32),
         "cartridge_ram": ram,
         "screen": np.zeros((2, height, machine.WIDTH), np.uint8),
+        **({} if game is None else _numbers(state, game)),
     }
+
+
+def _numbers(state: AleState, game: games.Game) -> dict[str, np.ndarray]:
+    """Return scores and lives: ale-py's lives if the memory does not give them, as the last word that is a number."""
+    score, lives = rules.score_and_lives(state.riot.ram, rules.program(game))
+    second_score, _ = rules.score_and_lives(state.riot.ram, rules.sum_of(game.second_score, game))
+    if game.keeps_lives:
+        lives = [int(word) for word in state.game if int(word) & 0xFFFFFFFF not in (TRUE, FALSE)][-1]
+    numbers = {"score": score, "second_score": second_score, "lives": lives}
+    return {name: np.array(number, np.int32) for name, number in numbers.items()}
 
 
 def to_ale(arrays: Mapping[str, np.ndarray], template: AleState | bytes) -> AleState:
@@ -439,6 +457,7 @@ def to_ale(arrays: Mapping[str, np.ndarray], template: AleState | bytes) -> AleS
         setattr(cpu, name, bool(registers[machine.P] & bit))
     cpu.not_z = not registers[machine.P] & 2
     cpu.stopped = int(registers[machine.FRAME_DONE])
+    tia.hmove_blank = bool(registers[machine.BLANKED] > 0)
     riot.ram = np.array(arrays["ram"], np.uint8)
     tia.colours = (registers[machine.COLUP0 : machine.COLUP0 + 4] * 0x01010101).astype(np.uint32).view(np.int32)
     tia.priority = (tia.ctrlpf & 4) << 5 | (tia.ctrlpf & 2) << 5
@@ -474,9 +493,14 @@ def to_ale(arrays: Mapping[str, np.ndarray], template: AleState | bytes) -> AleS
     return state
 
 
+def _game_of(state: AleState) -> games.Game | None:
+    """Return the game of a state, None if it is not in the table."""
+    return next((game for game in games.GAMES.values() if game.md5 == state.md5), None)
+
+
 def _controllers_of(state: AleState) -> tuple[bool, bool]:
     """Return True if the game of a state is played with paddles, and True if the players' controllers are swapped."""
-    game = next((game for game in games.GAMES.values() if game.md5 == state.md5), None)
+    game = _game_of(state)
     return (False, False) if game is None else (game.controller == "paddles", game.swapped_ports)
 
 

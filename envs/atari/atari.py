@@ -141,12 +141,6 @@ def observe_memory(ram, observations, timestep):
 
 
 @wd.kernel
-def evaluate(ram, table, numbers):
-    """Write the score and the lives of one console's memory into ``numbers [2]``."""
-    numbers[0], numbers[1] = rules.start(ram, table)
-
-
-@wd.kernel
 def play(
     ram, registers, cartridge_ram, screen, script, rom, cartridge, first_line, height, last_line, has_paddles,
     swapped_ports, drawn,
@@ -309,7 +303,7 @@ class Atari(wd.Environment):
 
         self.rom = roms.load(rule)
         self.cartridge = machine.CARTRIDGES.index(rule.cartridge)
-        self.game_rules, self.second_rules = rules.program(rule), _sum_of(rule.second_score, rule)
+        self.game_rules, self.second_rules = rules.program(rule), rules.sum_of(rule.second_score, rule)
         self.zero_sum = self.num_agents == 1 or not rule.second_score
         self.has_paddles, self.swapped_ports = rule.controller == "paddles", rule.swapped_ports
         self.first_line, self.height, self.last_line = rule.first_line, rule.height, SECOND_LINES[rule.display]
@@ -401,37 +395,38 @@ class Atari(wd.Environment):
     def _drawn(self, state: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """Return the state of a console with the picture of its next frame, without emulating the frame."""
         shape = (2, self.height, machine.WIDTH) if self.is_drawn else (2, 1, 1)
-        drawn = {**{name: state[name].copy() for name in CONSOLE[:3]}, "screen": np.zeros(shape, np.uint8)}
+        drawn = {name: array.copy() for name, array in state.items()} | {"screen": np.zeros(shape, np.uint8)}
         if not self.is_drawn:
             return drawn
         neutral = int(state["registers"][machine.SWCHB])
         self._play(drawn, [(0, 0, neutral)])
         registers = state["registers"].copy()
         registers[machine.PARITY] = drawn["registers"][machine.PARITY]
-        return {**drawn, "ram": state["ram"], "registers": registers, "cartridge_ram": state["cartridge_ram"]}
+        return {**state, "registers": registers, "screen": drawn["screen"]}
 
     def _select_mode(
         self, state: Mapping[str, npt.NDArray[Any]], start: Sequence[tuple[int, int, int]], neutral: int
     ) -> None:
         """Press SELECT until the game starts in the wanted mode. A copy of the console starts it: some show it then."""
-        table = _sum_of(self.game.mode, self.game)
+        table = rules.sum_of(self.game.mode, self.game)
         for _ in range(LONGEST_SELECTION):
             trial = {name: state[name].copy() for name in CONSOLE}
             self._play(trial, start, drawn=False)
-            if _score_and_lives(trial["ram"], table)[0] == self.mode:
+            if rules.score_and_lives(trial["ram"], table)[0] == self.mode:
                 return
             self._play(state, [(0, 0, neutral & ~controllers.SELECT)] * SELECTING + [(0, 0, neutral)])
         raise DefinitionError(f"mode {self.mode} of {self.game.name} was not reached by pressing SELECT")
 
     def _started(self, console_state: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays of a console as those of a replica whose episode begins."""
-        score, lives = _score_and_lives(console_state["ram"], self.game_rules)
+        score, lives = rules.score_and_lives(console_state["ram"], self.game_rules)
+        second_score, _ = rules.score_and_lives(console_state["ram"], self.second_rules)
         return {
             **{name: console_state[name].copy() for name in CONSOLE},
             "held": np.zeros(self.num_agents, np.int32),
             "score": np.array(score, np.int32),
-            "second_score": np.array(_score_and_lives(console_state["ram"], self.second_rules)[0], np.int32),
-            "lives": np.array(lives, np.int32),
+            "second_score": np.array(second_score, np.int32),
+            "lives": np.array(console_state.get("lives", lives), np.int32),
             "frames": np.zeros((), np.int32),
         }
 
@@ -445,17 +440,6 @@ class Atari(wd.Environment):
             self._play({**copy, "screen": screen}, [(first, second, int(registers[machine.SWCHB]))], drawn=True)
         picture: npt.NDArray[np.uint8] = self.colours[screen[registers[machine.PARITY]]]
         return np.repeat(picture, 2, axis=1)
-
-
-def _sum_of(terms: tuple[games.Term, ...], rule: games.Game) -> npt.NDArray[np.int32]:
-    """Return rules whose score is the sum of the terms."""
-    return rules.program(games.Game(rule.name, rule.md5, rule.cartridge, rule.actions, score=terms))
-
-
-def _score_and_lives(memory: npt.NDArray[np.uint8], table: npt.NDArray[np.int32]) -> tuple[int, int]:
-    numbers = np.zeros(2, np.int32)
-    evaluate[1, 1](memory, table, numbers)
-    return int(numbers[0]), int(numbers[1])
 
 
 @cache
@@ -504,7 +488,7 @@ def _checked_starts(given: Any, game: games.Game) -> list[dict[str, npt.NDArray[
                 raise DefinitionError(
                     f"start_states[{number}] has the array '{name}' {what}, but it must be {np.dtype(dtype)} {shape}"
                 )
-    starts = [{name: state[name].copy() for name in expected} for state in states]
+    starts = [{name: np.array(state[name]) for name in (*expected, "lives") if name in state} for state in states]
     for state in starts:
         state["registers"][machine.BLANKED] = 0 if game.blanks else -1
     return starts

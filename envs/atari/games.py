@@ -95,6 +95,11 @@ class Game:
     first_line: int = 34
     height: int = 210
 
+    @property
+    def keeps_lives(self) -> bool:
+        """The memory alone does not give the number of lives."""
+        return bool(self.start_lives or self.lives_if or self.loss or self.loss_if)
+
 
 def _decimal(*addresses: int, unit: int = 1) -> tuple[Term, ...]:
     """Return terms of bytes with two decimal digits each, the most significant byte first."""

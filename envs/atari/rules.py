@@ -55,6 +55,18 @@ def program(game: Game) -> npt.NDArray[np.int32]:
     return table
 
 
+def sum_of(terms: tuple[Term, ...], game: Game) -> npt.NDArray[np.int32]:
+    """Return rules whose score is the sum of the terms."""
+    return program(Game(game.name, game.md5, game.cartridge, game.actions, score=terms))
+
+
+def score_and_lives(ram: npt.NDArray[np.uint8], table: npt.NDArray[np.int32]) -> tuple[int, int]:
+    """Return score and lives before the first frame of an episode, from a console's memory."""
+    numbers = np.zeros(2, np.int32)
+    evaluate_start[1, 1](ram, table, numbers)
+    return int(numbers[0]), int(numbers[1])
+
+
 def _comparison(compare: Compare) -> list[int]:
     """Return the row of a comparison."""
     row = [COMPARE, compare.address - RAM, compare.mask, 0, 0, 0, 0, RELATIONS.index(compare.relation)]
@@ -137,6 +149,12 @@ def start(ram, rules):
     """Return score and lives before the first frame of an episode."""
     score, _, lives, _ = evaluate(ram, ram, rules, 0, rules[ROWS - 1, START_LIVES])
     return score, lives
+
+
+@wd.kernel
+def evaluate_start(ram, rules, numbers):
+    """Write score and lives before the first frame into ``numbers [2]``."""
+    numbers[0], numbers[1] = start(ram, rules)
 
 
 @wd.kernel

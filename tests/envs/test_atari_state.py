@@ -111,7 +111,7 @@ def test_timer_is_where_a_program_writes_it() -> None:
     assert riot.read_after and riot.flag_reset == 2 + 4 + 40 + 4
 
 
-@pytest.mark.parametrize("name", [*CARTRIDGES, "breakout", "qbert", "tetris"])
+@pytest.mark.parametrize("name", [*CARTRIDGES, "breakout", "ms_pacman", "qbert", "tetris"])
 def test_a_state_survives_the_console(name: str) -> None:
     ale = game(name)
     minimal = ale.getMinimalActionSet()
@@ -136,6 +136,30 @@ def test_ale_continues_from_a_written_state() -> None:
         action = (0, 1, 3, 4)[frame // 4 % 4]
         assert ale.act(action) == other.act(action)
         assert np.array_equal(ale.getRAM(), other.getRAM()) and np.array_equal(ale.getScreen(), other.getScreen())
+
+
+@pytest.mark.parametrize("name", ["beam_rider", "qbert", "star_gunner", "time_pilot", "wizard_of_wor"])
+def test_lives_are_those_of_the_state_where_memory_does_not_give_them(name: str) -> None:
+    """In the middle of a game, frame by frame while lives are lost."""
+    ale, rng, seen = game(name), np.random.default_rng(0), set()
+    minimal = ale.getMinimalActionSet()
+    start = ale.lives()
+    for frame in range(12_000):
+        if frame % 4 == 0:
+            action = minimal[rng.integers(len(minimal))]
+        ale.act(action)
+        if ale.game_over():
+            break
+        if frame % 50 == 0 or (ale.lives(), frame % 4) not in seen:
+            seen.add((ale.lives(), frame % 4))
+            assert ale_state.from_ale(ale.cloneState())["lives"] == ale.lives(), frame
+    assert min(lives for lives, _ in seen) < start
+
+
+def test_hmove_never_blanks_where_it_does_not_in_ale() -> None:
+    arrays = ale_state.from_ale(game("ms_pacman", 20).cloneState())
+    assert arrays["registers"][ale_state.machine.BLANKED] == -1
+    assert ale_state.from_ale(game("pong", 20).cloneState())["registers"][ale_state.machine.BLANKED] >= 0
 
 
 def test_bytes_that_are_no_state_are_rejected() -> None:
