@@ -2,7 +2,8 @@
 
 ``python tools/atari_check.py pong`` seeds a console with the state of ale-py's after a reset, and plays the same random
 actions in both. At the first difference it prints the bytes, and the registers that differ then and in the frame where
-registers began to. After the end of a game both go on from the next reset.
+registers began to. After the end of a game both go on from the next reset. ``--skip 3000`` plays so many frames in
+ale-py first, and begins in the middle of a game.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,9 +20,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import warpdrive as wd
 from warpdrive.envs.atari import ale_state, console, machine, opcodes
+from warpdrive.errors import nearest
 
 try:
     import ale_py
@@ -221,7 +225,16 @@ def differing_registers(ours: npt.NDArray[Any], expected: npt.NDArray[Any]) -> l
     return [int(i) for i in np.nonzero(ours != expected)[0] if int(i) not in ignored]
 
 
-def compare(name: str, frames: int, seed: int, *, screen: bool = True, registers: bool = False) -> Result:
+def compare(
+    name: str,
+    frames: int,
+    seed: int,
+    *,
+    screen: bool = True,
+    registers: bool = False,
+    skip: int = 0,
+    on_frames: Callable[[int], None] | None = None,
+) -> Result:
     """Compare a game with ale-py.
 
     Args:
@@ -230,6 +243,8 @@ def compare(name: str, frames: int, seed: int, *, screen: bool = True, registers
         seed: Seed of ale-py and of the actions.
         screen: If false, nothing is drawn.
         registers: If true, all registers are compared after every frame; else only when the RAM differs.
+        skip: Number of frames that ale-py plays before the comparison begins.
+        on_frames: Called with the number of frames compared so far.
 
     Returns:
         The result. The comparison ends with the first frame whose RAM differs.
@@ -237,6 +252,12 @@ def compare(name: str, frames: int, seed: int, *, screen: bool = True, registers
     started = time.perf_counter()
     ale = ale_console(name, seed)
     chosen = actions_of(ale, seed)
+    for _ in range(skip):
+        if ale.game_over():
+            ale.reset_game()
+        ale.act(next(chosen))
+    if ale.game_over():
+        ale.reset_game()
     state = ale_state.parse(ale.cloneState().serialize())
     result = Result(name, state.cartridge.kind)
     ours, controllers = Ours(name, state, screen), Inputs(name, state)
@@ -285,6 +306,8 @@ def compare(name: str, frames: int, seed: int, *, screen: bool = True, registers
                 int(rams[i][places[0]]), details + (shown.details if shown else []),
             )  # fmt: skip
         result.frames += until
+        if on_frames:
+            on_frames(result.frames)
         if ale.game_over() and not result.ram:
             ale.reset_game()
             result.resets += 1
@@ -314,7 +337,7 @@ def playable() -> list[str]:
     return [name for name in sorted(ale_py.roms.get_all_rom_ids()) if name not in UNPLAYABLE]
 
 
-def show(result: Result) -> None:
+def show(result: Result, screen: bool) -> None:
     """Print the result of one game."""
     for title, difference in (("RAM", result.ram), ("screen", result.screen), ("registers", result.registers)):
         if difference:
@@ -323,7 +346,8 @@ def show(result: Result) -> None:
             for line in difference.details:
                 print(f"    {line}")
     if not result.ram:
-        print(f"{result.game}: the RAM of {result.frames} frames is equal ({result.resets} resets, {result.seconds} s)")
+        equal = "RAM" if result.screen or not screen else "RAM and screen"
+        print(f"{result.game}: {equal} of {result.frames} frames equal ({result.resets} resets, {result.seconds} s)")
     if result.screens_differing:
         print(f"{result.game}: {result.screens_differing} of {result.frames} pictures differ")
 
@@ -342,33 +366,57 @@ def table(results: list[Result], screen: bool) -> None:
     print(f", screen equal in {sum(not r.screen for r in results)}" if screen else "")
 
 
+def _whole(least: int) -> Callable[[str], int]:
+    """Return a converter of arguments to whole numbers."""
+
+    def convert(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        return int(text)
+
+    return convert
+
+
 def main() -> int:
     """Compare the named games, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("games", nargs="+", help='names of ale-py\'s ROMs, or "all"')
-    parser.add_argument("--frames", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--frames", type=_whole(1), default=2000)
+    parser.add_argument("--seed", type=_whole(0), default=0)
+    parser.add_argument("--skip", type=_whole(0), default=0, metavar="FRAMES", help="begin in the middle of a game")
     parser.add_argument("--screen", action=argparse.BooleanOptionalAction, default=True, help="compare pictures")
-    parser.add_argument("--registers", action="store_true", help="compare all registers after every frame")
+    parser.add_argument(
+        "--registers",
+        action=argparse.BooleanOptionalAction,
+        help="compare all registers after every frame (default: if one game is compared)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
     options = parser.parse_args()
     names = playable() if "all" in options.games else options.games
     for name in names:
         if name in UNPLAYABLE:
-            parser.error(f"{name} cannot be compared: {UNPLAYABLE[name]}")
+            sys.exit(f"{name} cannot be compared: {UNPLAYABLE[name]}")
+        if name not in playable():
+            sys.exit(f"ale-py has no ROM {name!r}.{nearest(name, playable())}")
+    registers = len(names) == 1 if options.registers is None else options.registers
     results = []
-    for number, name in enumerate(names):
-        if sys.stderr.isatty():
-            done = 30 * number // len(names)
-            print(f"\r[{'#' * done}{' ' * (30 - done)}] {number}/{len(names)} {name:20}", end="", file=sys.stderr)
-        result = compare(name, options.frames, options.seed, screen=options.screen, registers=options.registers)
-        results.append(result)
-        if len(names) <= 3:
-            show(result)
-        if options.json:
-            options.json.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
-    if sys.stderr.isatty():
-        print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
+    columns = TextColumn("{task.description:20}"), BarColumn(), MofNCompleteColumn(), TextColumn("frames")
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("compiling", total=len(names) * options.frames)
+        for number, name in enumerate(names):
+
+            def advance(frames: int, name: str = name, before: int = number * options.frames) -> None:
+                progress.update(task, description=name, completed=before + frames)
+
+            result = compare(
+                name, options.frames, options.seed,
+                screen=options.screen, registers=registers, skip=options.skip, on_frames=advance,
+            )  # fmt: skip
+            results.append(result)
+            if len(names) <= 3:
+                show(result, options.screen)
+            if options.json:
+                options.json.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
     if len(names) > 1:
         table(results, options.screen)
     return 1 if any(r.ram or r.screen or r.registers for r in results) else 0
