@@ -17,8 +17,8 @@ from warpdrive.errors import DefinitionError
 ale_py = pytest.importorskip("ale_py", reason="the extra `atari`")
 
 
-def started(game: str, frames: int = 0) -> Any:
-    """Return ale-py's interface of a game without repeated actions, after some frames of random actions."""
+def started(game: str, frames: int = 0, held: int = 1) -> Any:
+    """Return ale-py's interface of a game without repeated actions, after frames of random actions held for some."""
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ale = ale_py.ALEInterface()
     ale.setFloat("repeat_action_probability", 0.0)
@@ -26,8 +26,12 @@ def started(game: str, frames: int = 0) -> Any:
     ale.loadROM(ale_py.roms.get_rom_path(game))
     ale.reset_game()
     actions, rng = ale.getMinimalActionSet(), np.random.default_rng(0)
-    for _ in range(frames):
-        ale.act(actions[rng.integers(len(actions))])
+    for _ in range(frames // held):
+        action = actions[rng.integers(len(actions))]
+        for _ in range(held):
+            ale.act(action)
+        if ale.game_over():
+            ale.reset_game()
     return ale
 
 
@@ -112,6 +116,38 @@ def test_steps_are_those_of_ale_py_with_the_wrappers_of_the_field() -> None:
             stack = [averaged(ale.getScreenGrayscale().astype(np.float64), 84)] * 4
             assert np.abs(observations[0, 0, 3].numpy() - stack[-1]).max() <= 0.5 + 1e-9
     assert lost >= 4
+
+
+MIDDLES = {
+    "asterix": 1000, "beam_rider": 1200, "breakout": 900, "demon_attack": 1500, "freeway": 1000, "kung_fu_master": 1400,
+    "montezuma_revenge": 800, "ms_pacman": 600, "pong": 2000, "qbert": 700, "seaquest": 1000, "space_invaders": 800,
+}  # fmt: skip
+"""Frames of random actions before the comparison, by game."""
+
+
+@pytest.mark.parametrize("game", MIDDLES)
+def test_rewards_lives_and_ends_in_the_middle_of_games(game: str) -> None:
+    """A thousand frames, but for games that end before."""
+    ale = started(game, MIDDLES[game], held=4)
+    env = wd.EnvWrapper(
+        Atari(game, obs_type="ram", repeat_action_probability=0.0, start_states=[wd.atari.from_ale(ale.cloneState())]),
+        env_backend="cpu",
+        reset_pool_size=1,
+    )
+    actions, rng = ale.getMinimalActionSet(), np.random.default_rng(2)
+    for _ in range(250):
+        choice, reward = int(rng.integers(len(actions))), 0.0
+        for _ in range(4):
+            reward += ale.act(actions[choice])
+            if ale.game_over():
+                break
+        observations, rewards, terminated, _, info = env.step(np.array([[choice]]))
+        assert rewards.item() == reward and terminated.item() == ale.game_over()
+        seen = info["final_observations"] if ale.game_over() else observations
+        np.testing.assert_array_equal(seen[0, 0], ale.getRAM())
+        if ale.game_over():
+            break
+        assert env.ctx["lives"].item() == ale.lives()
 
 
 MEMORY = {"obs_type": "ram", "frame_skip": 2}
