@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # configurations and loaded policies need no kernels, and kernels no PyTorch
+    import numpy as np
+    import numpy.typing as npt
     import torch
 
     from warpdrive.kernels.fusion import Fusion
@@ -21,6 +23,46 @@ class MachineCode(NamedTuple):
 
     address: int
     table: int
+
+
+class PortableCode(NamedTuple):
+    """Code of a kernel for its arguments, before any processor is chosen.
+
+    Words of the table are of 64 bits, whatever the width of pointers. The table has, for each of ``arrays`` in order,
+    its address, its shape, and its strides in bytes.
+
+    Attributes:
+        name: Name of the kernel.
+        where: File and line of its source.
+        llvm: LLVM assembly, without the effect of any target's passes.
+        function: Symbol of the function ``i32 (ptr, ptr, i64 table, i64 part, i64 parts)``, which runs one part of the
+            blocks. It returns 0, or another number if the kernel has raised one of ``faults``; the first two arguments
+            are where it stores pointers.
+        arrays: Arrays by name, in the order of the table: dimensions of the grid and of a block, memory of variables
+            that are kept between barriers, and the kernel's arguments, of which numbers are arrays of one element.
+        faults: Descriptions of the exceptions that the kernel may raise.
+        calls: File and line of a call of each function that the source names, by the last part of its name.
+    """
+
+    name: str
+    where: str
+    llvm: str
+    function: str
+    arrays: tuple[tuple[str, npt.NDArray[np.generic]], ...]
+    faults: tuple[str, ...]
+    calls: Mapping[str, str]
+
+
+@runtime_checkable
+class PortableCompiler(Protocol):
+    """Compiler of kernels to code that other backends compile for a processor."""
+
+    def portable(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> PortableCode:
+        """Return the code of a fused kernel; see :meth:`Backend.bind` for the arguments.
+
+        Raises:
+            KernelError: If the kernel cannot be compiled, or its threads or blocks wait for each other.
+        """
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from warpdrive.backends.diagnostics import Lack, Lacks, cpu_lacks, numba_lacks, pycuda_lacks
-from warpdrive.backends.interface import Backend
+from warpdrive.backends.interface import Backend, PortableCompiler
 from warpdrive.backends.system_info import Machine, this_machine
 from warpdrive.errors import BackendError, nearest, shown
 
@@ -137,6 +137,30 @@ def backends_at_hand() -> list[Backend]:
             host_compiler()
             found.append(PyCudaBackend(on_host=True))
     return found
+
+
+def wasm_backend() -> Backend:
+    """Return the backend that runs kernels as WebAssembly in wasmtime, to compare them with those of other backends.
+
+    It is slower than the CPU's, and thus none that ``env_backend`` names.
+
+    Raises:
+        BackendError: If the CPU backend cannot be used, which provides the code.
+    """
+    from warpdrive.backends.wasm import WasmBackend
+
+    return WasmBackend(portable_compiler())
+
+
+def portable_compiler() -> PortableCompiler:
+    """Return the compiler of kernels to code for other processors.
+
+    Raises:
+        BackendError: If the CPU backend cannot be used.
+    """
+    compiler = TABLE["cpu"].load(0)
+    assert isinstance(compiler, PortableCompiler)
+    return compiler
 
 
 @cache

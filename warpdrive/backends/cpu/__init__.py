@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from warpdrive.backends.interface import PortableCode
 from warpdrive.kernels.fusion import Fusion
 
 
@@ -24,6 +25,12 @@ class CpuBackend:
         from warpdrive.backends.cpu.launch import bind
 
         return bind(fusion.kernel(), arguments, blocks, threads)
+
+    def portable(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> PortableCode:
+        """Return code for other processors; see :class:`warpdrive.backends.interface.PortableCompiler`."""
+        from warpdrive.backends.cpu.portable import portable_code
+
+        return portable_code(fusion.kernel(), arguments, blocks, threads)
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
         """Return the number of replicas that run concurrently; see :class:`warpdrive.backends.interface.Backend`."""

@@ -104,30 +104,30 @@ class BoundKernel:
         key = (*((name, type(value), value) for name, value in baked.items()), *kinds.items(), launch_kind)
         if key not in compiled:
             compiled[key] = _compile(kernel, baked, kinds, launch_kind, is_fused=replicas is not None)
-        self._compiled: CompiledKernel = compiled[key]  # keeps the machine code in memory
+        self.compiled: CompiledKernel = compiled[key]  # keeps the machine code in memory
         self._threads = get_num_threads()
-        self._parameters, self._blocks = kernel.parameters, grid[0] * grid[1] * grid[2]
-        waits = bool(self._compiled.sites)
+        self._parameters, self._blocks, self._block = kernel.parameters, grid[0] * grid[1] * grid[2], block
+        waits = bool(self.compiled.sites)
         self._parts = parts = 1 if waits else parts_of(self._blocks)
         sizes = [_number(size) for size in (*grid, *block)]
-        rooms, self._memory = _rooms(self._compiled, parts, self._blocks, block)
+        rooms, self._memory = _rooms(self.compiled, parts, self._blocks, block)
         self.table = ArgumentTable([*sizes, *rooms], leaves)
         nestings = [nesting_of(arguments[name]) for name in kernel.parameters]
         self._nestings = nestings if any(nestings) else None
         run = (
             self._waiting_launch(kernel, configuration).run
             if waits
-            else launch_on_all_cores(self._compiled.address, self.table.address, parts)
+            else launch_on_all_cores(self.compiled.address, self.table.address, parts)
         )
-        if self._compiled.faults:
-            run = raising(run, self._compiled.faults)
-        if self._compiled.module.ROOM_BYTES is not None:
+        if self.compiled.faults:
+            run = raising(run, self.compiled.faults)
+        if self.compiled.module.ROOM_BYTES is not None:
             run = in_rounds(run, *rooms[-3:-1])
         self._run = run
         self._in_use = threading.Lock()
 
     def _waiting_launch(self, kernel: Kernel, configuration: Configuration) -> WaitingLaunch:
-        compiled = self._compiled
+        compiled = self.compiled
         return WaitingLaunch(
             kernel.source.name,
             compiled.address,
@@ -138,6 +138,10 @@ class BoundKernel:
             compiled.module.SHARED,
             compiled.sites,
         )
+
+    def rooms(self, parts: int) -> list[Array]:
+        """Return new memory for the variables that are kept between barriers, for a number of parts of a launch."""
+        return _rooms(self.compiled, parts, self._blocks, self._block)[0]
 
     def run(self) -> None:
         """Launch the kernel."""
@@ -150,9 +154,9 @@ class BoundKernel:
 
         None if threads wait for each other, or the kernel may raise an exception, which has to end it.
         """
-        if self._compiled.sites or self._compiled.faults or self._compiled.module.ROOM_BYTES is not None:
+        if self.compiled.sites or self.compiled.faults or self.compiled.module.ROOM_BYTES is not None:
             return None
-        index, address = self._parameters.index(counter), self._compiled.address
+        index, address = self._parameters.index(counter), self.compiled.address
         return RepeatedLaunch(
             address, partial(self.table.with_address, index), self._blocks, self._parts, steps, before
         )

@@ -14,7 +14,7 @@ numba's Python half.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, ClassVar
@@ -91,6 +91,10 @@ class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
             if function.name in never_inlined and not function.is_declaration:
                 function.linkage = "internal"  # its constant arguments are then propagated into it
                 function.add_function_attribute("noinline")
+        if _captures:
+            if any(function.name.startswith("cfunc.") for function in self._final_module.functions):
+                raise CapturedError(str(self._final_module))
+            return
         super()._optimize_final_module()
         with self._codegen._pass_builder() as builder:
             passes = llvm.create_new_module_pass_manager()
@@ -113,6 +117,33 @@ class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
         symbols = {variable.name for variable in self._final_module.global_variables}
         for name in symbols & environments.keys():
             self._codegen.set_env(name, environments[name])
+
+
+class CapturedError(Exception):
+    """End of a compilation of which only the code before its passes was wanted, the argument."""
+
+
+_captures: list[bool] = []
+"""Not empty while code is captured."""
+
+
+def captured_code(compile_entry: Callable[[], object]) -> str:
+    """Return the LLVM assembly of an entry with all functions that it calls, without the passes for this machine.
+
+    Args:
+        compile_entry: Compiles the entry, a ``cfunc``, anew; this ends before LLVM's passes.
+
+    Returns:
+        The assembly.
+    """
+    _captures.append(True)
+    try:
+        compile_entry()
+    except CapturedError as captured:
+        return str(captured.args[0])
+    finally:
+        _captures.pop()
+    raise AssertionError("nothing was compiled")
 
 
 libraries: WeakValueDictionary[str, LinkedLibrary] = WeakValueDictionary()
