@@ -25,13 +25,22 @@ from warpdrive.environment import (
 )
 from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.fused_step.binding import Binding
-from warpdrive.fused_step.fuse import fuse_reset, fuse_running_step, fuse_step, parameter_of
+from warpdrive.fused_step.fuse import (
+    FusedKernel,
+    fuse_actions,
+    fuse_drawing,
+    fuse_reset,
+    fuse_running_step,
+    fuse_step,
+    parameter_of,
+)
 from warpdrive.fused_step.replica_arrays import make_replica_arrays, make_uniform, reseed_replica_arrays
 from warpdrive.observations import mapped
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.recording.recorder import EpisodeRecorder, checked_replicas
 from warpdrive.recording.recording import Recording
 from warpdrive.rollout import Rollout, make_record, of_agents
+from warpdrive.scene.fields import FIELDS
 from warpdrive.spaces import SpaceArray, action_arrays, nested, observation_arrays
 
 _STATISTICS = {"episodes": "episodes", "terminated": "terminations", "length": "length_sum", "return": "return_sum"}
@@ -580,6 +589,28 @@ class EnvWrapper:
         """
         streams = [name for name in ("rng", "sampler.rng", "reset.stream") if name in self.ctx]
         return [*streams, *per_replica_attributes(self.env), *(f"episode.{name}" for name in _STATISTICS.values())]
+
+    def kernels_of_a_game(self) -> dict[str, FusedKernel]:
+        """Return the kernels of which a host composes steps with actions of people in place of some samples.
+
+        Returns:
+            ``reset``, ``actions``, which samples from the policy outputs, ``step`` with given actions, and, if the
+            environment has a ``draw`` kernel, ``draw``, which writes to the array ``shapes`` of the device context.
+        """
+        env, binding = self.env, self._binding
+        kernels = {
+            "reset": fuse_reset(env, binding),
+            "actions": fuse_actions(env, binding),
+            "step": fuse_step(env, binding, auto_reset=self.auto_reset),
+        }
+        if env.draw is not None:
+            if "shapes" not in self.ctx:
+                size = (self.num_envs, self.num_agents, env.shapes_per_agent, len(FIELDS))
+                self.ctx.zeros("shapes", size, torch.float32)
+            drawing = Binding(env, binding.functions, self.ctx, [*binding.arrays, "shapes"], binding.constants)
+            drawing.check(env.draw)
+            kernels["draw"] = fuse_drawing(env, drawing)
+        return kernels
 
     def close(self) -> None:
         """Free the device's memory. Later calls of step or reset raise ``DefinitionError``."""

@@ -80,6 +80,14 @@ class Environment:
     """Description of the meaning of termination, for printed results: ``"the runner was caught"``."""
     steps_on_host: ClassVar[bool] = False
     """True for environments of other libraries, which :class:`warpdrive.HostEnv` steps."""
+    controls: Mapping[str, Any] = {}
+    """Actions of people in pages of ``warpdrive web``, by key, or a dict of these for each policy tag.
+
+    A key is ``"left"``, ``"right"``, ``"up"``, ``"down"``, ``"space"``, ``"enter"``, a letter or a digit; several at
+    once are joined by ``"+"``, and ``""`` is none. The action is an integer for Discrete, and a dict from component to
+    value for MultiDiscrete and Box, in which the values of all pressed keys are added. Components that no key sets
+    are 0.
+    """
     parity: ClassVar[Mapping[str, Any]] = {}
     """Settings of ``wd.testing.check_parity``: the arguments of :class:`warpdrive.testing.Parity` by name."""
     global_state: Sequence[str] = ()

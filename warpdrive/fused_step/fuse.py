@@ -143,6 +143,38 @@ def fuse_step(
     return fused
 
 
+def fuse_actions(environment: Environment, binding: Binding) -> FusedKernel:
+    """Build the kernel that samples actions from the policy outputs and records nothing.
+
+    A step with given actions follows it: actions of people take the place of some of the samples in between.
+
+    Args:
+        environment: The environment.
+        binding: The binding of its kernels' parameters.
+
+    Returns:
+        The fused kernel.
+    """
+    fused = FusedKernel(f"{environment.name}_actions", binding.context)
+    _sample(fused, environment)
+    return fused
+
+
+def fuse_drawing(environment: Environment, binding: Binding) -> FusedKernel:
+    """Build the kernel that draws all replicas into the array ``shapes`` of the device context.
+
+    Args:
+        environment: The environment, which has a ``draw`` kernel.
+        binding: The binding of its kernels' parameters.
+
+    Returns:
+        The fused kernel.
+    """
+    fused = FusedKernel(f"{environment.name}_draw", binding.context)
+    fused.call_user(environment.draw, binding)
+    return fused
+
+
 def fuse_host_step(
     environment: Environment,
     binding: Binding,
@@ -233,6 +265,7 @@ def _act(fused: FusedKernel, environment: Environment, sampled: bool, drawn: boo
             _draw(fused, environment, array)
     if sampled:
         _sample(fused, environment)
+        _record(fused, rollout_writer.record_per_agent, "sampler.log_probabilities", "log_probabilities")
         for name in ("active", "action_mask"):
             if name in context:
                 _record(fused, rollout_writer.record_row, name)
@@ -334,12 +367,6 @@ def _sample(fused: FusedKernel, environment: Environment) -> None:
             if set(agents) <= set(array.agents):
                 sample = _sample_discrete if array.choices else _sample_continuous
                 sample(fused, array, tag)
-    fused.call(
-        rollout_writer.record_per_agent,
-        source="sampler.log_probabilities",
-        record="rollout.log_probabilities",
-        slot="rollout.step",
-    )
 
 
 def _sample_discrete(fused: FusedKernel, array: SpaceArray, tag: str) -> None:

@@ -15,7 +15,7 @@ from warpdrive.environment import Environment, KernelFunctions, State
 from warpdrive.errors import DefinitionError
 from warpdrive.figures import Frame, frame_of
 from warpdrive.fused_step.binding import Binding
-from warpdrive.fused_step.fuse import FusedKernel
+from warpdrive.fused_step.fuse import fuse_drawing
 from warpdrive.scene.colours import LIGHT, Palette
 from warpdrive.scene.raster import Raster
 from warpdrive.scene.scene import Scene, Shapes
@@ -82,9 +82,7 @@ class Artist:
         context.zeros("shapes", (count, agents, each, len(draw.FIELDS)), torch.float32)
         binding = Binding(env, KernelFunctions(env.step, None, None), context, [*names, "shapes"], ())
         binding.check(env.draw)
-        fused = FusedKernel(f"{env.name}_draw", context)
-        fused.call_user(env.draw, binding)
-        fused.bind(load_backend("cpu"), agents)()
+        fuse_drawing(env, binding).bind(load_backend("cpu"), agents)()
         found: Shapes = context["shapes"].numpy().reshape(count, agents * each, len(draw.FIELDS))
         if not np.isfinite(found).all():
             raise DefinitionError(f"environment {env.name}: its draw kernel wrote a number that is not finite")
