@@ -302,6 +302,7 @@ class Acrobot(wd.Environment):
         self.num_agents = 1
         self.policy_tags = {"agent": [0]}
         self.action_space = spaces.Discrete(len(self.torques))
+        self.controls = {"": len(self.torques) // 2, "left": 0, "right": len(self.torques) - 1}
         reach = 1.15 * (self.length_1 + self.length_2)
         self.view = (-reach, reach, -reach, reach)
         bounds = np.array([1, 1, 1, 1, self.largest_velocity_1, self.largest_velocity_2], np.float32)

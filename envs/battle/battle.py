@@ -452,6 +452,7 @@ class Battle(wd.Environment):
         self.num_moves, self.num_attacks = len(moves), len(attacks)
         self.action_x, self.action_y = np.array([(0, 0), *moves, *attacks], np.int32).T.copy()
         self.action_space = spaces.Discrete(1 + self.num_moves + self.num_attacks)
+        self.controls = _controls(moves, attacks)
 
     def _prepare_view(self) -> None:
         self.view_width = 2 * self.view_range + 1
@@ -545,6 +546,13 @@ def _cells_within(distance: float) -> list[tuple[int, int]]:
     """Return the offsets (x, y) of other cells within a distance, row by row."""
     reach = range(-int(distance), int(distance) + 1)
     return [(x, y) for y in reach for x in reach if 0 < x * x + y * y <= distance * distance]
+
+
+def _controls(moves: list[tuple[int, int]], attacks: list[tuple[int, int]]) -> dict[str, int]:
+    """Return the actions of people: arrows move by one cell, and attack while the space bar is held."""
+    directions = {"left": (-1, 0), "right": (1, 0), "down": (0, -1), "up": (0, 1)}
+    controls = {key: 1 + moves.index(cell) for key, cell in directions.items()}
+    return controls | {f"space+{key}": 1 + len(moves) + attacks.index(cell) for key, cell in directions.items()}
 
 
 def _walls(value: Any, map_size: int) -> list[tuple[int, int]]:

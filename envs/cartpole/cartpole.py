@@ -223,6 +223,7 @@ class CartPole(wd.Environment):
         self.num_agents = 1
         self.policy_tags = {"agent": [0]}
         self.action_space = spaces.Discrete(2)
+        self.controls = {"left": 0, "right": 1}
         bounds = np.array([2 * self.largest_position, np.inf, 2 * self.largest_angle, np.inf], np.float32)
         self.observation_space = spaces.Box(-bounds, bounds)
 

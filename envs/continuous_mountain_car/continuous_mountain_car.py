@@ -168,6 +168,7 @@ class ContinuousMountainCar(Valley):
         self.action_cost = parameters.real("action_cost", action_cost, at_least=0)
         self.goal_reward = parameters.real("goal_reward", goal_reward, at_least=0)
         self.action_space = spaces.Box(-self.largest_action, self.largest_action, (1,), np.float32)
+        self.controls = {"left": {0: -self.largest_action}, "right": {0: self.largest_action}}
 
     @cached_property
     def _gymnasium(self) -> Continuous_MountainCarEnv:

@@ -367,6 +367,7 @@ class Flock(wd.Environment):
         self.boid_length = max(0.9 * self.separation_distance, self.world_size / 80)
         self.policy_tags = {"boid": range(self.num_boids)}
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.controls = {"left": {0: 1.0}, "right": {0: -1.0}, "up": {1: 1.0}, "down": {1: -1.0}}
         self.observation_space = spaces.Box(-np.inf, np.inf, (4 * self.num_neighbours + 1,), np.float32)
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:

@@ -152,6 +152,7 @@ class MountainCar(Valley):
         )
         self.force = parameters.real("force", force, at_least=0)
         self.action_space = spaces.Discrete(3)
+        self.controls = {"": 1, "left": 0, "right": 2}
 
     @cached_property
     def _gymnasium(self) -> MountainCarEnv:

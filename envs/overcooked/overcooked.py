@@ -527,6 +527,7 @@ class Overcooked(wd.Environment):
         self.num_agents = len(self.kitchen.starts)
         self.policy_tags = {"agent": range(self.num_agents)}
         self.action_space = spaces.Discrete(6)
+        self.controls = {"": 4, "up": 0, "down": 1, "right": 2, "left": 3, "space": 5}
         self._prepare_tables()
         if encoding == "featurize_state":
             self._prepare_features()

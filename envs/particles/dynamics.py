@@ -51,6 +51,12 @@ def action_space(continuous: bool, moves: bool = True, words: int = 0) -> spaces
     return spaces.Discrete(max(directions, 1) * max(words, 1))
 
 
+def controls(continuous: bool) -> dict[str, Any]:
+    """Return the actions of people who move an agent, see ``warpdrive.Environment.controls``."""
+    directions = {"left": 1, "right": 2, "down": 3, "up": 4}
+    return {key: {number: 1.0} for key, number in directions.items()} if continuous else directions
+
+
 def unbounded(length: int) -> spaces.Box:
     """Return the space of observations of ``length`` numbers."""
     return spaces.Box(-np.inf, np.inf, (length,), np.float32)
@@ -89,6 +95,7 @@ class ParticleWorld(wd.Environment):
         self.kept_velocity = 1 - self.damping
         self.inverse_mass, self.inverse_margin = 1 / self.mass, 1 / self.contact_margin
         self.action_space = action_space(self.continuous_actions)
+        self.controls = controls(self.continuous_actions)
 
     def _set_sight(self, num_agent_neighbors: int | None, num_landmark_neighbors: int | None) -> None:
         """Validate and store the numbers of nearest agents and landmarks that are observed; 0 for all of them."""

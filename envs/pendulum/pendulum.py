@@ -194,6 +194,7 @@ class Pendulum(wd.Environment):
         self.num_agents = 1
         self.policy_tags = {"agent": [0]}
         self.action_space = spaces.Box(-self.largest_torque, self.largest_torque, (1,), np.float32)
+        self.controls = {"left": {0: self.largest_torque}, "right": {0: -self.largest_torque}}
         bounds = np.array([1, 1, self.largest_velocity], np.float32)
         self.observation_space = spaces.Box(-bounds, bounds)
 

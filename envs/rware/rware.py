@@ -730,6 +730,8 @@ class MultiRobotWarehouse(wd.Environment):
 
         self.policy_tags = {"agent": range(self.num_agents)}
         self.action_space = spaces.MultiDiscrete([5] + [2] * self.msg_bits) if self.msg_bits else spaces.Discrete(5)
+        controls = {"up": 1, "left": 2, "right": 3, "space": 4}
+        self.controls = {key: {0: action} for key, action in controls.items()} if self.msg_bits else controls
         self.step = step_with_messages if self.msg_bits else step
         self.observation_space, self.observe = self._observed()
         self.view = (-0.5, self.columns - 0.5, -0.5, self.rows - 0.5)

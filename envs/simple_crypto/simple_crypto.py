@@ -168,6 +168,7 @@ class SimpleCrypto(dynamics.Scenario):
         self.step = continuous_step if self.continuous_actions else discrete_step
         self.policy_tags = {"eve": [EVE], "bob": [BOB], "alice": [ALICE]}
         self.action_space = dynamics.action_space(self.continuous_actions, moves=False, words=NUM_WORDS)
+        self.controls = {}
         self.observation_space = {tag: dynamics.unbounded(length) for tag, length in LENGTHS.items()}
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:

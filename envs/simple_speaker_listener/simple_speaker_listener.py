@@ -242,6 +242,7 @@ class SimpleSpeakerListener(dynamics.Scenario):
             self.policy_tags = {"speaker": [SPEAKER], "listener": [LISTENER]}
             words = dynamics.action_space(self.continuous_actions, moves=False, words=NUM_WORDS)
             self.action_space = {"speaker": words, "listener": moves}
+            self.controls = {"speaker": {}, "listener": self.controls}
             self.observation_space = {tag: dynamics.unbounded(length) for tag, length in LENGTHS.items()}
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:

@@ -403,6 +403,11 @@ class TagContinuous(wd.Environment):
         self._assign_roles()
         self._prepare_constants()
         self.action_space = spaces.MultiDiscrete([self.num_acceleration_levels + 1, self.num_turn_levels + 1])
+        self.controls = {
+            "": {0: self.num_acceleration_levels // 2, 1: self.num_turn_levels // 2},
+            **{"up": {0: self.num_acceleration_levels}, "down": {0: 0}},
+            **{"left": {1: self.num_turn_levels}, "right": {1: 0}},
+        }
         others = n - 1 if self.use_full_observation else self.num_other_agents_observed
         self.observation_space = spaces.Box(-np.inf, np.inf, (7 * others + 1,), np.float32)
         self.observe = observe_all if self.use_full_observation else observe_nearest

@@ -278,6 +278,7 @@ class TagGridworld(wd.Environment):
 
         self.policy_tags = {"tagger": range(self.num_taggers), "runner": [self.num_taggers]}
         self.action_space = spaces.Discrete(5)
+        self.controls = {"right": 1, "left": 2, "up": 3, "down": 4}
         length = 4 * self.num_agents + 1 if self.use_full_observation else 6
         self.observation_space = spaces.Box(0.0, 1.0, (length,), np.float32)
         self.observe = observe_all if self.use_full_observation else observe_nearest

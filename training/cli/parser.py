@@ -29,11 +29,11 @@ from warpdrive.terminal import plain, set_quiet
 from warpdrive.training.cli.completion import COMPLETE, SHELLS, complete
 
 COMMANDS = (
-    *("train", "autoscale", "sweep", "evaluate", "plot", "report", "watch", "replay", "export", "check"),
+    *("train", "autoscale", "sweep", "evaluate", "plot", "report", "watch", "replay", "web", "export", "check"),
     *("envs", "init", "schema", "completion", "convert", "doctor"),
 )
-TAKE_OVERRIDES = ("train", "autoscale", "sweep", "check")
-MAY_NAME_CODE = ("train", "autoscale", "sweep", "evaluate", "watch", "replay", "export", "check")
+TAKE_OVERRIDES = ("train", "autoscale", "sweep", "web", "check")
+MAY_NAME_CODE = ("train", "autoscale", "sweep", "evaluate", "watch", "replay", "web", "export", "check")
 HAVE_LEVELS = (*MAY_NAME_CODE, "plot", "report", "init")
 _CPU_ALLOCATOR = "DefaultCPUAllocator"
 UNEXPECTED, MISTAKE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
@@ -177,6 +177,17 @@ The extension of the output file selects the format:
   .npz, .safetensors   states, actions, rewards and probabilities as arrays, for wd.Recording.load
 Each frame shows the step, how the episode ended, and the return so far of each policy (the mean over its agents).
 The same --seed gives the same episodes. For long episodes only every n-th step is drawn."""
+
+WEB_EPILOG = """\
+examples:
+  warpdrive web runs/tag_continuous                      writes tag_continuous.html to the run folder
+  warpdrive web runs/cartpole -o cartpole.html --best    the best checkpoint instead of the latest
+  warpdrive web overcooked                               without policies: agents act at random, or people play
+  warpdrive web tag_gridworld env.num_taggers=8          another value of a parameter of the environment
+
+The page needs no network and no other file: the environment's kernels and the policies are compiled to WebAssembly, and
+run in the browser with the same bits as on the CPU, which its button "Verify" proves. Agents can be played with keys,
+mouse or touch, and a link repeats a game exactly. See docs/guides/web.md for what is refused."""
 
 EXPORT_EPILOG = """\
 examples:
@@ -408,6 +419,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_report(commands)
     _add_watch(commands)
     _add_replay(commands)
+    _add_web(commands)
     _add_export(commands)
     _add_check(commands)
     _add_envs(commands)
@@ -661,6 +673,37 @@ def _add_replay(commands: _Commands) -> None:
         choices=("light", "dark"),
         default="light",
         help="colours of pictures (default: light)",
+    )
+
+
+def _add_web(commands: _Commands) -> None:
+    parser = _add(commands, "web", "write a page in which an environment and its policies run", WEB_EPILOG)
+    parser.add_argument(
+        "source",
+        metavar="<run, env or yaml>",
+        help="run folder, runs/<name> for the latest run, or checkpoint; or an environment, or path of a YAML file",
+    )
+    parser.add_argument(
+        "overrides", metavar="key=value", nargs="*", default=[], help="set a key of the configuration of an environment"
+    )
+    _add_best(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="output file, .html (default: <name>.html in the run folder, or here)"
+    )
+    parser.add_argument(
+        "--replicas", type=_count, metavar="N", default=1, help="number of replicas shown at first (default: 1)"
+    )
+    parser.add_argument(
+        "--seed", type=_seed, metavar="N", help="seed of start states and random numbers (default: the seed of the run)"
+    )
+    _add_acting(parser)
+    parser.add_argument("--fps", type=_width, metavar="N", default=10, help="steps per second at first (default: 10)")
+    parser.add_argument(
+        "--verified-steps",
+        type=_count,
+        metavar="N",
+        default=10_000,
+        help="steps that the page can compare with native ones (default: 10000)",
     )
 
 

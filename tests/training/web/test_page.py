@@ -1,0 +1,177 @@
+"""Pages of games in a browser: played by policies and by people, repeated from a link, and verified."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import Opened, browser, opened  # noqa: F401 (fixtures)
+
+import warpdrive as wd
+from warpdrive.errors import ConfigError, DefinitionError
+from warpdrive.training.cli.parser import main
+from warpdrive.training.web.game import Game
+from warpdrive.training.web.page import PageOptions, WebPage, controls_of, web_page
+from warpdrive.training.web.source import source_of
+
+HIDDEN = [f"policy.{tag}.model.hidden=[8]" for tag in ("tagger", "runner")]
+READY = "window.warpdrive && warpdrive.game"
+STEPS = 1000
+RIGHT = 1
+"""Action of a move to the right."""
+
+
+@pytest.fixture(scope="module")
+def game(make: Any) -> Any:
+    """Give replicas of a game of two taggers and a runner, and policies that nobody trained."""
+    return make("tag_gridworld", "env.num_taggers=2", "env.grid_length=20", *HIDDEN)
+
+
+@pytest.fixture(scope="module")
+def page(game: Any) -> WebPage:
+    """Give the page of that game."""
+    return web_page(*game, PageOptions("Tag", "About <tag>", replicas=2, verified_steps=STEPS))
+
+
+@pytest.fixture(scope="module")
+def file(page: WebPage, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pages") / "tag.html"
+    path.write_text(page.html)
+    return path
+
+
+def ready(tab: Any) -> Any:
+    tab.wait_for_function(READY)
+    tab.evaluate("warpdrive.run(false)")
+    return tab
+
+
+def advance(tab: Any, steps: int) -> None:
+    tab.evaluate(f"for (let step = 0; step < {steps}; step++) warpdrive.advance()")
+
+
+def values(tab: Any, name: str) -> np.ndarray:
+    return np.array(tab.evaluate(f"Array.from(warpdrive.game.values('{name}'))"))
+
+
+def test_a_page_is_small_and_needs_nothing_else(page: WebPage) -> None:
+    assert len(page.html) < 300_000
+    assert not re.search(r"https?://|import |src=|<link", page.html)
+    assert page.policies == ["tagger", "runner"]
+
+
+def test_it_plays_what_the_native_backend_plays(file: Path, game: Any, opened: Opened) -> None:  # noqa: F811
+    tab = ready(opened(file))
+    advance(tab, 300 - tab.evaluate("warpdrive.game.step"))
+    env, policies = game
+    native = Game(env.like(2, env.seed), policies)
+    for _ in range(300):
+        native.step()
+    for name in ("loc_x", "loc_y", "rewards", "timestep", "episode.return_sum", "sampler.rng"):
+        assert values(tab, name).tolist() == native.env.ctx[name].numpy().ravel().tolist(), name
+
+
+@pytest.mark.parametrize(("width", "height"), [(1200, 800), (390, 800)])
+def test_it_verifies_itself_on_wide_and_narrow_screens(
+    file: Path,
+    page: WebPage,
+    width: int,
+    height: int,
+    opened: Opened,  # noqa: F811
+) -> None:
+    tab = opened(file, width, height)
+    tab.wait_for_function(READY)
+    tab.wait_for_function("warpdrive.game.step > 3")  # it plays by itself
+    for canvas in tab.query_selector_all("#stage canvas"):
+        box = canvas.bounding_box()
+        assert box["width"] > 50 and box["x"] >= 0 and box["x"] + box["width"] <= width
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.click("#verify")
+    tab.wait_for_selector(".right", timeout=60_000)
+    assert f"{STEPS} steps of 2 replicas" in tab.inner_text("#verdict") and page.digest in tab.inner_text("#verdict")
+
+
+def test_people_play_by_keys_and_a_link_repeats_the_game(file: Path, opened: Opened) -> None:  # noqa: F811
+    tab = ready(opened(file))
+    tab.click("#restart")
+    tab.select_option("#first", "0")
+    tab.select_option("#second", "2")
+    tab.keyboard.down("ArrowRight")
+    tab.keyboard.down("w")
+    advance(tab, 12)
+    assert values(tab, "actions").reshape(2, 3)[0, [0, 2]].tolist() == [RIGHT, 3]
+    tab.keyboard.up("ArrowRight")
+    advance(tab, 1)
+    assert values(tab, "actions").reshape(2, 3)[0, 0] == 0
+    tab.keyboard.up("w")
+    tab.select_option("#first", "")
+    advance(tab, 20)
+    address, state = tab.evaluate("[warpdrive.address(), warpdrive.game.digest()]")
+    again = ready(opened(address))
+    advance(again, 33 - again.evaluate("warpdrive.game.step"))
+    assert again.evaluate("warpdrive.game.digest()") == state
+    random = ready(opened(file))
+    advance(random, 33 - random.evaluate("warpdrive.game.step"))
+    assert random.evaluate("warpdrive.game.digest()") != state
+
+
+def test_fingers_hold_the_buttons_of_controls(file: Path, opened: Opened) -> None:  # noqa: F811
+    tab = ready(opened(file, 390, 800, has_touch=True))
+    tab.select_option("#first", "1")
+    button = tab.get_by_label("right of player 1")
+    button.dispatch_event("pointerdown", {"pointerId": 1})
+    advance(tab, 2)
+    assert values(tab, "actions").reshape(2, 3)[0, 1] == RIGHT
+    button.dispatch_event("pointerup", {"pointerId": 1})
+    advance(tab, 1)
+    assert values(tab, "actions").reshape(2, 3)[0, 1] == 0
+
+
+def test_seed_replicas_and_constants_are_the_readers(file: Path, opened: Opened) -> None:  # noqa: F811
+    tab = ready(opened(file))
+    first = values(tab, "sampler.rng").reshape(2, -1, 4)
+    tab.fill("#seed", "99")
+    tab.press("#seed", "Enter")
+    tab.fill("#replicas", "3")
+    tab.press("#replicas", "Enter")
+    assert values(tab, "sampler.rng").reshape(3, -1, 4)[:, 0, [0, 2]].tolist() == [[99, 0], [99, 1], [99, 2]]
+    assert first[0, 0, 0] == 11
+    tab.click("summary:has-text('Constants')")
+    slider = tab.get_by_label("wall_hit_penalty", exact=True)
+    slider.evaluate("slider => { slider.value = 0.05; slider.dispatchEvent(new Event('input')); }")
+    slider.dispatch_event("change")
+    chosen = tab.evaluate("warpdrive.settings.numbers.wall_hit_penalty")
+    assert f"wall_hit_penalty:{chosen}" in tab.evaluate("warpdrive.address()")
+    assert values(tab, "wall_hit_penalty").tolist() == [np.float32(chosen)]
+    tab.click("summary:has-text('Arrays')")
+    tab.select_option("#array", "loc_x")
+    assert "[3] of replica 0" in tab.inner_text("#values")
+
+
+def test_controls_are_checked() -> None:
+    env = wd.EnvWrapper("cartpole", env_backend="cpu")
+    assert controls_of(env) == {"agent": {"left": 0, "right": 1}}
+    env.env.controls = {}
+    assert controls_of(env) == {"agent": {"0": 0, "1": 1}}
+    for wrong in ({"left": 2}, {"sideways": 0}, {"left": {0: 1}}, ["left"]):
+        env.env.controls = wrong
+        with pytest.raises(DefinitionError, match="environment CartPole: controls"):
+            controls_of(env)
+
+
+def test_the_command_writes_a_page_of_an_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cartpole.html"
+    assert main(["web", "cartpole", "env.gravity=5", "-o", str(path), "--verified-steps", "50"]) == 0
+    assert f"{path}  (" in capsys.readouterr().out
+    data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', path.read_text())[1])  # type: ignore[index]
+    assert {"name": "gravity", "value": 5.0} in data["settable"]
+    assert data["verify"]["steps"] == 50
+
+
+def test_an_unknown_tag_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"unknown policy tag 'runer'.*Did you mean 'runner'"):
+        source_of("tag_gridworld", random=["runer"])

@@ -1,0 +1,544 @@
+// Page of a game: pictures, controls, people, links and verification.
+
+(async () => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const element = id => document.getElementById(id);
+  const make = (name, parent, text = "") => {
+    const made = parent.appendChild(document.createElement(name));
+    made.textContent = text;
+    return made;
+  };
+  const { program, tags, actions } = data;
+  const [KIND, X, Y, WIDTH, HEIGHT, ANGLE, COLOUR, OPACITY, EDGE, LINE, LAYER, TRAIL] = data.fields.map((_, at) => at);
+  const { CIRCLE, RECTANGLE, TRIANGLE, SECTOR, SEGMENT } = data.kinds;
+  const FIELDS = data.fields.length, ARROW = [[1, 0], [-1, 0.7], [-0.55, 0], [-1, -0.7]], BOX = [[-1, -1], [1, -1], [1, 1], [-1, 1]];
+  const [INK, PAPER, GROUND] = ["ink", "paper", "ground"].map(name => data.colourNames.indexOf(name));
+  const tagOf = new Map(Object.entries(tags).flatMap(([tag, agents]) => agents.map(agent => [agent, tag])));
+
+  // ---- the link: seed, replicas, changed numbers, and what people did ----
+  const link = new URLSearchParams(location.hash.slice(1));
+  const settings = {
+    seed: link.get("seed") ?? String(data.seed),
+    replicas: Math.max(1, Math.min(data.maxReplicas, Number(link.get("replicas")) || data.replicas)),
+    numbers: Object.fromEntries((link.get("set") || "").split(",").filter(Boolean).map(pair => pair.split(":")).map(([name, value]) => [name, Number(value)])),
+  };
+  /** What people did: [step, replica, agent, action or null for an agent that acts by itself again]. */
+  let events = readEvents(link.get("game") || ""), replaying = events.length > 0, next = 0;
+
+  function readEvents(text) {
+    let step = 0;
+    return text.split("_").filter(Boolean).map(event => {
+      const [later, replica, agent, action] = event.split(".");
+      step += parseInt(later, 36);
+      return [step, parseInt(replica, 36), parseInt(agent, 36), action === "x" ? null : action.split("~").map(part => Number(part.replace("p", ".")))];
+    });
+  }
+  function writtenEvents() {
+    let before = 0;
+    return events.map(([step, replica, agent, action]) => {
+      const later = step - before;
+      before = step;
+      const parts = action === null ? "x" : action.map(part => String(part).replace(".", "p")).join("~");
+      return [later.toString(36), replica.toString(36), agent.toString(36), parts].join(".");
+    }).join("_");
+  }
+  function address() {
+    const parts = [`seed=${settings.seed}`, `replicas=${settings.replicas}`];
+    const numbers = Object.entries(settings.numbers).map(([name, value]) => `${name}:${value}`);
+    if (numbers.length) parts.push(`set=${numbers.join(",")}`);
+    if (events.length) parts.push(`game=${writtenEvents()}`);
+    return `${location.href.split("#")[0]}#${parts.join("&")}`;
+  }
+
+  // ---- the game ----
+  const loaded = await unpacked(program);
+  let game, held; // actions of people by "replica agent"
+  let playing = true, credit = 0, last = 0, trails = [];
+  let chosen = 0; // replica
+  const people = [{ agent: null }, { agent: null }];
+  const pressed = new Set();
+
+  function begin() {
+    game = new Game(loaded, program.description, settings.replicas, settings.seed, settings.numbers);
+    held = new Map();
+    next = 0;
+    trails = Array.from({ length: settings.replicas }, () => []);
+    chosen = Math.min(chosen, settings.replicas - 1);
+    layOut();
+    refresh();
+  }
+  function restart(keep = false) {
+    if (!keep) [events, replaying] = [[], false];
+    else replaying = events.length > 0;
+    begin();
+  }
+
+  /** Apply what people do, or did, to the actions of the step. */
+  function act() {
+    while (next < events.length && events[next][0] === game.step) {
+      const [, replica, agent, action] = events[next++];
+      if (action === null) held.delete(`${replica} ${agent}`);
+      else held.set(`${replica} ${agent}`, [replica, agent, action]);
+    }
+    if (replaying && next >= events.length) {
+      replaying = false;
+      element("state").textContent = "";
+    }
+    if (!replaying) for (const [number, person] of people.entries()) {
+      if (person.agent === null) continue;
+      const key = `${chosen} ${person.agent}`, action = actionOf(person, number), before = held.get(key);
+      if (before && String(before[2]) === String(action)) continue;
+      held.set(key, [chosen, person.agent, action]);
+      events.push([game.step, chosen, person.agent, action]);
+      next = events.length;
+    }
+    for (const [replica, agent, action] of held.values()) {
+      const { name, agents, size } = actionsOf(agent), values = game.values(name);
+      values.set(action, (replica * agents.length + agents.indexOf(agent)) * size);
+    }
+  }
+  const actionsOf = agent => actions.find(({ agents }) => agents.includes(agent));
+
+  function release(person) {
+    if (person.agent === null) return;
+    if (held.delete(`${chosen} ${person.agent}`) && !replaying) {
+      events.push([game.step, chosen, person.agent, null]);
+      next = events.length;
+    }
+    person.agent = null;
+  }
+
+  // ---- keys of people ----
+  const NAMES = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", " ": "space", Enter: "enter" };
+  const SECOND = { left: "a", right: "d", up: "w", down: "s", space: "f", enter: "g" };
+  const nameOf = key => NAMES[key] || key.toLowerCase();
+  const controlsOf = agent => data.controls[tagOf.get(agent)] || {};
+  /** Return the keys that a person holds, as the environment names them. */
+  function keysOf(number, agent) {
+    const both = people.every(person => person.agent !== null);
+    return new Set(Object.keys(controlsOf(agent)).flatMap(combination => combination.split("+")).filter(name =>
+      name && (pressed.has(`${number}:${name}`) || pressed.has(number === 0 ? name : SECOND[name] || "") || (!both && pressed.has(name)))));
+  }
+  function actionOf({ agent }, number) {
+    const { kind, size, low, high } = actionsOf(agent), controls = controlsOf(agent), keys = keysOf(number, agent);
+    const used = Object.keys(controls).filter(combination => combination && combination.split("+").every(name => keys.has(name)));
+    const found = new Array(size).fill(0);
+    const set = (value, add) => {
+      if (typeof value === "number") found[0] = value;
+      else for (const [component, part] of Object.entries(value)) found[component] = add ? found[component] + part : part;
+    };
+    if ("" in controls) set(controls[""], false);
+    if (kind === "box") {
+      for (const name of used) set(controls[name], true);
+      return found.map((value, at) => Math.min(Math.max(value, low[at]), high[at]));
+    }
+    for (const name of used.sort((one, other) => one.split("+").length - other.split("+").length)) set(controls[name], false);
+    return found;
+  }
+  const isTyping = target => ["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName) && target.type !== "range";
+  addEventListener("keydown", event => {
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    const name = nameOf(event.key), plays = people.some(({ agent }, number) => agent !== null && usesKey(agent, number, name));
+    pressed.add(name);
+    if (plays) event.preventDefault();
+    else if (event.key === " " && event.target.tagName !== "BUTTON") {
+      event.preventDefault();
+      run(!playing);
+    } else if (name === "." || name === "n") single();
+    else if (name === "r") restart();
+  });
+  const usesKey = (agent, number, name) => Object.keys(controlsOf(agent)).some(combination => combination.split("+").some(key => key === name || (number === 1 && SECOND[key] === name)));
+  addEventListener("keyup", event => pressed.delete(nameOf(event.key)));
+  addEventListener("blur", () => pressed.clear());
+
+  // ---- pictures ----
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  let theme = dark.matches ? "dark" : "light", panels = [];
+  const colourOf = number => data.palettes[theme][number] || data.palettes[theme][INK];
+  const rgb = colour => [1, 3, 5].map(at => parseInt(colour.slice(at, at + 2), 16));
+  const mixtures = new Map();
+  function mixed(number, opacity) {
+    if (opacity >= 1) return colourOf(number);
+    const key = `${theme} ${number} ${Math.round(32 * opacity)}`;
+    if (!mixtures.has(key)) {
+      const [front, back] = [rgb(colourOf(number)), rgb(colourOf(GROUND))];
+      mixtures.set(key, `rgb(${front.map((value, at) => Math.round(opacity * value + (1 - opacity) * back[at]))})`);
+    }
+    return mixtures.get(key);
+  }
+  const images = await Promise.all(data.scenery.images.map(async ({ place, source }) => {
+    const image = Object.assign(new Image(), { src: source });
+    await image.decode().catch(() => {});
+    return { place, image };
+  }));
+
+  function layOut() {
+    const stage = element("stage");
+    stage.textContent = "";
+    const shown = data.canDraw ? settings.replicas : 0, view = data.scenery.view, ratio = (view[3] - view[2]) / (view[1] - view[0]);
+    if (!shown) make("p", stage, "This environment has no draw kernel: its arrays are on the right.");
+    const narrow = innerWidth <= 760, wide = stage.clientWidth, high = narrow ? 0.6 * innerHeight : stage.clientHeight, gap = 8;
+    let best = 0;
+    for (let columns = 1; columns <= shown; columns++) {
+      const rows = Math.ceil(shown / columns);
+      best = Math.max(best, Math.min((wide - (columns - 1) * gap) / columns, ((high - (rows - 1) * gap) / rows - 2) / ratio));
+    }
+    const width = Math.floor(Math.max(60, Math.min(best, wide)) - 2), pixels = devicePixelRatio || 1;
+    panels = Array.from({ length: shown }, (_, replica) => {
+      const canvas = make("canvas", stage), height = Math.round(width * ratio);
+      Object.assign(canvas, { width: Math.round(width * pixels), height: Math.round(height * pixels) });
+      Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+      canvas.setAttribute("role", "img");
+      canvas.setAttribute("aria-label", `${data.title}, replica ${replica}`);
+      const panel = { canvas, pen: canvas.getContext("2d"), replica, width, height, scale: width / (view[1] - view[0]) };
+      listen(panel);
+      return panel;
+    });
+  }
+
+  function drawPanel({ pen, replica, width, height, scale, canvas }) {
+    const view = data.scenery.view, toX = x => (x - view[0]) * scale, toY = y => (view[3] - y) * scale, pixels = devicePixelRatio || 1;
+    pen.setTransform(pixels, 0, 0, pixels, 0, 0);
+    pen.fillStyle = colourOf(GROUND);
+    pen.fillRect(0, 0, width, height);
+    for (const { place: [lowX, highX, lowY, highY], image } of images) {
+      pen.imageSmoothingEnabled = (highX - lowX) * scale < image.naturalWidth;
+      pen.drawImage(image, toX(lowX), toY(highY), (highX - lowX) * scale, (highY - lowY) * scale);
+    }
+    pen.lineJoin = pen.lineCap = "round";
+    for (const { points, colour, edge, line } of data.scenery.polygons) {
+      pen.beginPath();
+      for (let at = 0; at < points.length; at += 2) pen.lineTo(toX(points[at]), toY(points[at + 1]));
+      if (colour >= 0) {
+        pen.closePath();
+        pen.fillStyle = colourOf(colour);
+        pen.fill();
+      }
+      if (edge >= 0) {
+        pen.lineWidth = Math.max(1, line * scale);
+        pen.strokeStyle = colourOf(edge);
+        pen.stroke();
+      }
+    }
+    const rows = data.numAgents * data.shapesPerAgent, shapes = game.values("shapes").subarray(replica * rows * FIELDS, (replica + 1) * rows * FIELDS);
+    drawTrails(pen, replica, shapes, rows, toX, toY, view);
+    const order = [];
+    for (let row = 0; row < rows; row++) if (shapes[row * FIELDS + KIND]) order.push(row * FIELDS);
+    order.sort((one, other) => shapes[one + LAYER] - shapes[other + LAYER] || one - other);
+    for (const at of order) drawShape(pen, shapes, at, toX, toY, scale);
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    for (const { x, y, text, size, colour } of data.scenery.texts) {
+      pen.font = `${Math.max(5, size * scale)}px "DejaVu Sans", system-ui, sans-serif`;
+      pen.fillStyle = colourOf(colour);
+      pen.fillText(text, toX(x), toY(y));
+    }
+    if (replica === chosen) for (const { agent } of people) if (agent !== null) {
+      const at = firstShape(shapes, agent);
+      if (at < 0) continue;
+      pen.beginPath();
+      pen.arc(toX(shapes[at + X]), toY(shapes[at + Y]), Math.max(10, 0.75 * scale * Math.abs(shapes[at + WIDTH])), 0, 2 * Math.PI);
+      pen.lineWidth = 2;
+      pen.strokeStyle = colourOf(INK);
+      pen.stroke();
+    }
+    canvas.classList.toggle("chosen", settings.replicas > 1 && replica === chosen);
+  }
+  function firstShape(shapes, agent) {
+    for (let row = agent * data.shapesPerAgent; row < (agent + 1) * data.shapesPerAgent; row++)
+      if (shapes[row * FIELDS + KIND]) return row * FIELDS;
+    return -1;
+  }
+  function drawShape(pen, shapes, at, toX, toY, scale) {
+    const kind = shapes[at + KIND], edge = shapes[at + EDGE], angle = shapes[at + ANGLE], high = shapes[at + HEIGHT];
+    const x = toX(shapes[at + X]), y = toY(shapes[at + Y]), a = 0.5 * scale * shapes[at + WIDTH], b = 0.5 * scale * high;
+    const colour = mixed(shapes[at + COLOUR], shapes[at + OPACITY]);
+    pen.beginPath();
+    if (kind === SEGMENT) {
+      pen.moveTo(x, y);
+      pen.lineTo(x + 2 * a, y - 2 * b);
+      pen.lineWidth = Math.max(1, shapes[at + LINE] * scale);
+      pen.strokeStyle = colour;
+      pen.stroke();
+      return;
+    }
+    if (kind === CIRCLE) pen.ellipse(x, y, Math.abs(a), Math.abs(b), 0, 0, 2 * Math.PI);
+    else if (kind === SECTOR) {
+      pen.moveTo(x, y);
+      pen.arc(x, y, Math.abs(a), -(angle + 0.5 * high), -(angle - 0.5 * high));
+      pen.closePath();
+    } else {
+      const cosine = Math.cos(angle), sine = Math.sin(angle);
+      for (const [u, v] of kind === TRIANGLE ? ARROW : BOX) pen.lineTo(x + u * a * cosine - v * b * sine, y - u * a * sine - v * b * cosine);
+      pen.closePath();
+    }
+    pen.fillStyle = colour;
+    pen.fill();
+    if (edge >= 0) {
+      pen.lineWidth = 1;
+      pen.strokeStyle = colourOf(edge);
+      pen.stroke();
+    }
+  }
+  function drawTrails(pen, replica, shapes, rows, toX, toY, view) {
+    const past = trails[replica], limit = data.trail.longestPart * Math.min(view[1] - view[0], view[3] - view[2]);
+    for (let row = 0; row < rows; row++) {
+      const at = row * FIELDS, count = Math.min(shapes[at + TRAIL], past.length);
+      if (!shapes[at + KIND] || !count) continue;
+      pen.lineWidth = 1.5;
+      let [x, y] = [shapes[at + X], shapes[at + Y]];
+      for (let age = 1; age <= count; age++) {
+        const earlier = past[past.length - age], [oldX, oldY] = [earlier[2 * row], earlier[2 * row + 1]];
+        if (!(Math.hypot(x - oldX, y - oldY) < limit)) break;
+        pen.beginPath();
+        pen.moveTo(toX(x), toY(y));
+        pen.lineTo(toX(oldX), toY(oldY));
+        pen.strokeStyle = mixed(shapes[at + COLOUR], data.trail.opacity * (1 - (age - 1) / count));
+        pen.stroke();
+        [x, y] = [oldX, oldY];
+      }
+    }
+  }
+  /** Remember where shapes are, for trails; called after each step that may be shown. */
+  function remember() {
+    if (!data.canDraw || !data.longestTrail) return;
+    const rows = data.numAgents * data.shapesPerAgent, shapes = game.values("shapes"), timestep = game.values("timestep");
+    trails.forEach((past, replica) => {
+      if (timestep && timestep[replica] === 0) past.length = 0;
+      const places = new Float32Array(2 * rows);
+      for (let row = 0; row < rows; row++) {
+        const at = (replica * rows + row) * FIELDS, shown = shapes[at + KIND] > 0;
+        places[2 * row] = shown ? shapes[at + X] : NaN;
+        places[2 * row + 1] = shown ? shapes[at + Y] : NaN;
+      }
+      past.push(places);
+      if (past.length > data.longestTrail) past.shift();
+    });
+  }
+
+  // ---- mouse and touch: a direction from the agent, or the choice of an agent ----
+  function listen(panel) {
+    const { canvas, replica } = panel;
+    const steer = event => {
+      for (const name of ["left", "right", "up", "down"]) pressed.delete(`0:${name}`);
+      const [person] = people;
+      if (person.agent === null || replica !== chosen || !event) return;
+      const box = canvas.getBoundingClientRect(), view = data.scenery.view;
+      const x = view[0] + (event.clientX - box.left) / panel.scale, y = view[3] - (event.clientY - box.top) / panel.scale;
+      const rows = data.numAgents * data.shapesPerAgent, shapes = game.values("shapes").subarray(replica * rows * FIELDS, (replica + 1) * rows * FIELDS);
+      const at = firstShape(shapes, person.agent);
+      if (at < 0) return;
+      const right = x - shapes[at + X], up = y - shapes[at + Y], least = 0.4 * Math.hypot(right, up);
+      if (Math.abs(right) > least) pressed.add(right > 0 ? "0:right" : "0:left");
+      if (Math.abs(up) > least) pressed.add(up > 0 ? "0:up" : "0:down");
+    };
+    canvas.addEventListener("pointerdown", event => {
+      canvas.setPointerCapture(event.pointerId);
+      if (replica !== chosen) {
+        for (const person of people) if (person.agent !== null) { const { agent } = person; release(person); person.agent = agent; }
+        chosen = replica;
+      }
+      panel.held = true;
+      steer(event);
+      refresh();
+    });
+    canvas.addEventListener("pointermove", event => panel.held && steer(event));
+    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => {
+      panel.held = false;
+      steer(null);
+    });
+  }
+
+  // ---- the side: numbers, people, arrays, proof ----
+  const short = number => {
+    if (typeof number === "bigint") return String(number);
+    if (!Number.isFinite(number)) return String(number);
+    return Number.isInteger(number) ? String(number) : Math.abs(number) >= 1e5 || Math.abs(number) < 1e-3 ? number.toExponential(2) : number.toPrecision(4);
+  };
+  function listNumbers() {
+    element("numbers").textContent = "";
+    for (const { name, value } of data.settable) {
+      const label = make("label", element("numbers")), row = make("span", label, name), shown = make("output", row);
+      const slider = make("input", label), now = settings.numbers[name] ?? value, reach = Math.abs(value) || 1;
+      Object.assign(slider, { type: "range", min: value < 0 ? value - reach : 0, max: Math.max(value + reach, 2 * reach), step: "any" });
+      slider.value = now;
+      slider.setAttribute("aria-label", name);
+      shown.textContent = short(now);
+      slider.addEventListener("input", () => {
+        settings.numbers[name] = Number(Number(slider.value).toPrecision(3));
+        shown.textContent = short(settings.numbers[name]);
+      });
+      slider.addEventListener("change", () => restart());
+    }
+    element("constants").hidden = !data.settable.length;
+  }
+  function listPeople() {
+    ["first", "second"].forEach((id, number) => {
+      const select = element(id);
+      make("option", select, "nobody").value = "";
+      for (const [tag, agents] of Object.entries(tags)) {
+        if (!Object.keys(data.controls[tag] || {}).length) continue;
+        const group = make("optgroup", select);
+        group.label = tag;
+        for (const agent of agents) make("option", group, agents.length > 1 ? `${tag}, agent ${agent}` : tag).value = agent;
+      }
+      select.addEventListener("change", () => {
+        release(people[number]);
+        people[number].agent = select.value === "" ? null : Number(select.value);
+        select.blur();
+        showControls();
+        refresh();
+      });
+    });
+    if (data.numAgents < 2) element("two").hidden = true;
+  }
+  function showControls() {
+    const list = element("controls");
+    list.textContent = "";
+    people.forEach(({ agent }, number) => {
+      if (agent === null) return;
+      const row = make("div", list), names = new Set(Object.keys(controlsOf(agent)).flatMap(combination => combination.split("+")).filter(Boolean));
+      const signs = { left: "\u2190", right: "\u2192", up: "\u2191", down: "\u2193" };
+      for (const name of names) {
+        const own = number === 1 ? SECOND[name] || name : name, button = make("button", row, signs[own] || own);
+        button.type = "button";
+        button.setAttribute("aria-label", `${name} of player ${number + 1}`);
+        button.addEventListener("pointerdown", event => {
+          event.preventDefault();
+          button.setPointerCapture(event.pointerId);
+          pressed.add(`${number}:${name}`);
+        });
+        for (const end of ["pointerup", "pointercancel"]) button.addEventListener(end, () => pressed.delete(`${number}:${name}`));
+      }
+    });
+  }
+  function listArrays() {
+    const select = element("array"), names = [...program.description.hashed, ...data.kept.filter(name => game.numbers.has(name))];
+    for (const name of names) make("option", select, name).value = name;
+    select.value = names.includes("rewards") ? "rewards" : names[0];
+    select.addEventListener("change", () => refresh());
+  }
+  function showArray() {
+    const name = element("array").value, shape = game.shape(name), values = game.values(name);
+    const count = values.length / settings.replicas, own = values.subarray(chosen * count, (chosen + 1) * count);
+    const columns = shape.length > 2 ? shape.slice(2).reduce((product, length) => product * length, 1) : 1;
+    const lines = [];
+    for (let at = 0; at < own.length && lines.length < 64; at += columns)
+      lines.push(`${String(at / columns).padStart(3)}  ${Array.from(own.subarray(at, at + Math.min(columns, 32)), short).join("  ")}${columns > 32 ? " \u2026" : ""}`);
+    element("values").textContent = `[${shape.slice(1).join(", ")}] of replica ${chosen}\n${lines.join("\n")}`;
+  }
+  function refresh() {
+    if (data.canDraw) {
+      game.draw();
+      for (const panel of panels) drawPanel(panel);
+    }
+    const timestep = game.values("timestep"), returns = game.values("episode.running_return"), lastReturns = game.values("episode.last_return");
+    const mean = (values, agents) => agents.reduce((sum, agent) => sum + values[chosen * data.numAgents + agent], 0) / agents.length;
+    element("place").textContent = `step ${timestep ? timestep[chosen] : game.step} / ${data.episodeLength}`;
+    element("returns").textContent = Object.entries(tags).map(([tag, agents]) => `${tag} ${short(mean(returns, agents))} (last ${short(mean(lastReturns, agents))})`).join("   ");
+    element("state").textContent = replaying ? "replaying a recorded game" : "";
+    if (element("arrays").open) showArray();
+  }
+
+  async function verify() {
+    const { replicas, seed, steps, digest } = data.verify, button = element("verify"), said = element("verdict");
+    button.disabled = true;
+    const began = performance.now();
+    const own = new Game(loaded, program.description, replicas, seed);
+    let found = own.digest();
+    for (let step = 0; step < steps; step++) {
+      own.advance();
+      found = own.digest(found);
+      if (step % 200 === 0) {
+        said.textContent = `${Math.round(100 * step / steps)} %`;
+        await new Promise(resolve => setTimeout(resolve));
+      }
+    }
+    const seconds = (performance.now() - began) / 1000;
+    const equal = hexadecimal(found) === digest;
+    said.textContent = equal
+      ? `\u2713 ${steps} steps of ${replicas} replicas: every bit as computed natively (${digest}, ${seconds.toFixed(1)} s)`
+      : `\u2717 the states differ from those computed natively: ${hexadecimal(found)}, expected ${digest}`;
+    said.className = equal ? "right" : "wrong";
+    button.disabled = false;
+  }
+
+  // ---- time ----
+  function advance() {
+    try {
+      game.advance(act);
+      if (data.canDraw && data.longestTrail) {
+        game.draw();
+        remember();
+      }
+    } catch (error) {
+      run(false);
+      element("state").textContent = error.message;
+    }
+  }
+  function run(wanted) {
+    playing = wanted;
+    element("play").textContent = playing ? "Pause" : "Play";
+    credit = 0;
+  }
+  function single() {
+    run(false);
+    advance();
+    refresh();
+  }
+  function tick(time) {
+    const speed = Number(element("speed").value);
+    if (playing) {
+      const began = performance.now();
+      credit = Math.min(credit + (time - last) / 1000 * data.stepsPerSecond * speed, speed > 100 ? 1e9 : 4 * speed + 4);
+      let steps = 0;
+      while (credit >= 1 && playing && performance.now() - began < 12) {
+        advance();
+        credit--;
+        steps++;
+      }
+      if (steps) refresh();
+    }
+    last = time;
+    requestAnimationFrame(tick);
+  }
+  function setTheme(name) {
+    theme = name;
+    document.documentElement.classList.toggle("dark", theme === "dark");
+  }
+
+  setTheme(theme);
+  element("seed").value = settings.seed;
+  Object.assign(element("replicas"), { value: settings.replicas, max: data.maxReplicas });
+  element("about").textContent = data.about;
+  listPeople();
+  listNumbers();
+  begin();
+  listArrays();
+  element("play").addEventListener("click", () => run(!playing));
+  element("step").addEventListener("click", single);
+  element("restart").addEventListener("click", () => restart());
+  element("again").addEventListener("click", () => restart(true));
+  element("theme").addEventListener("click", () => { setTheme(theme === "dark" ? "light" : "dark"); refresh(); });
+  element("verify").addEventListener("click", verify);
+  element("arrays").addEventListener("toggle", refresh);
+  element("seed").addEventListener("change", () => {
+    settings.seed = /^\d{1,19}$/.test(element("seed").value.trim()) ? element("seed").value.trim() : String(data.seed);
+    element("seed").value = settings.seed;
+    restart();
+  });
+  element("replicas").addEventListener("change", () => {
+    settings.replicas = Math.max(1, Math.min(data.maxReplicas, Math.round(Number(element("replicas").value)) || 1));
+    element("replicas").value = settings.replicas;
+    restart();
+  });
+  element("link").addEventListener("click", async () => {
+    history.replaceState(null, "", address());
+    await navigator.clipboard?.writeText(address()).catch(() => {});
+    element("state").textContent = "the address of this page is the link";
+  });
+  addEventListener("resize", () => { layOut(); refresh(); });
+  dark.addEventListener("change", () => { setTheme(dark.matches ? "dark" : "light"); refresh(); });
+  window.warpdrive = { get game() { return game; }, get held() { return held; }, people, settings, address, advance, run, restart, refresh };
+  requestAnimationFrame(time => { last = time; requestAnimationFrame(tick); });
+})();

@@ -1,0 +1,125 @@
+"""What a page is made of: the environment of a run or of a run configuration, and trained policies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpdrive import registry
+from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.errors import CheckpointError, ConfigError, ExportError, nearest, shown
+from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.checkpoint.checkpoint import Which, find_checkpoint, read_models
+from warpdrive.training.config.adapt import adapted_replicas
+from warpdrive.training.config.load import RunConfig, config_of_checkpoint, load_config, shipped_configs
+from warpdrive.training.config.named_code import check_named_code
+from warpdrive.training.config.schema import SelfPlayConfig
+from warpdrive.training.inference.trained_policy import TrainedPolicy, load_policy
+
+_POOL_BYTES = 60_000
+"""Bytes of start states that a page may hold."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Contents of a page.
+
+    Attributes:
+        env: Replicas of the environment on the CPU.
+        policies: Policies by tag.
+        name: Name of the run or of the environment.
+        folder: Folder of the run, or None.
+    """
+
+    env: EnvWrapper
+    policies: dict[str, TrainedPolicy]
+    name: str
+    folder: Path | None = None
+
+
+def source_of(
+    source: str,
+    overrides: Sequence[str] = (),
+    *,
+    which: Which = "latest",
+    seed: int | None = None,
+    random: Collection[str] = (),
+    trust: bool = False,
+) -> Source:
+    """Return what a page of a run, or of an environment without policies, is made of.
+
+    Args:
+        source: A run, a checkpoint, or a run configuration: its file, or the name of an environment.
+        overrides: Values of keys of a run configuration, see ``load_config``.
+        which: Checkpoint of a run: ``"latest"`` or ``"best"``.
+        seed: Seed of start states and random numbers; None for that of the run.
+        random: Policy tags whose agents act uniformly at random instead.
+        trust: If True, code named by a run may be executed even if it is not known here.
+
+    Returns:
+        The contents.
+
+    Raises:
+        WarpDriveError: If there is no such run or environment, or it cannot be a page.
+    """
+    folder = _checkpoint_of(source, which)
+    if folder is None:
+        config, policies = load_config(source, overrides, trust=trust or None), {}
+    elif overrides:
+        raise ConfigError(f"found {overrides[0]} for the run {source}: keys can be set for an environment only")
+    else:
+        config = config_of_checkpoint(read_models(folder).config, folder)
+        policies = _policies(config, folder, trust)
+    for tag in random:
+        if tag not in config.policy:
+            raise ConfigError(f"--random: unknown policy tag {shown(tag)}.{nearest(tag, config.policy)}")
+        policies.pop(tag, None)
+    env = _replicas(config, config.trainer.seed if seed is None else seed, folder, trust)
+    is_in_a_run = folder is not None and folder.parent.name == "checkpoints"
+    run = folder.parent.parent if folder is not None and is_in_a_run else None
+    return Source(env, policies, config.name if folder else env.env_name, run)
+
+
+def _checkpoint_of(source: str, which: Which) -> Path | None:
+    """Return the checkpoint of a run; None for a run configuration or an environment."""
+    is_known = (
+        Path(source).suffix in (".yaml", ".yml") or source in shipped_configs() or source in registry.registered_names()
+    )
+    try:
+        return None if Path(source).is_file() else find_checkpoint(source, which)
+    except CheckpointError:
+        if not is_known:
+            raise
+        return None
+
+
+def _policies(config: RunConfig, folder: Path, trust: bool) -> dict[str, TrainedPolicy]:
+    found = {}
+    for tag, settings in config.policy.items():
+        learned = settings.of if isinstance(settings, SelfPlayConfig) else tag
+        if learned is not None and isinstance(config.policy[learned], LearningConfig):
+            found[tag] = load_policy(folder, learned, trust=trust)
+    return found
+
+
+def _replicas(config: RunConfig, seed: int, folder: Path | None, trust: bool) -> EnvWrapper:
+    if config.env is None:
+        raise ConfigError(f"run '{config.name}': its environment has no registered name, which a page needs")
+    if not trust and folder is not None:
+        check_named_code({"env": {"name": config.env.name}}, folder)
+    env = EnvWrapper(
+        config.env.name,
+        env_config=config.env.parameters,
+        env_backend="cpu",
+        seed=seed,
+        reset_pool_size=config.trainer.reset_pool_size,
+    )
+    if env.env.steps_on_host:
+        raise ExportError(f"environment {env.env_name} is of another library, and has no kernels")
+    pool = [env.ctx[name] for name in env.ctx if name.startswith("pool.")]
+    of_a_state = max(1, sum(array[:1].nbytes for array in pool))
+    fitting = max(1, min(env.reset_pool_size, _POOL_BYTES // of_a_state))
+    if fitting < env.reset_pool_size:
+        env = env.like(1, seed, reset_pool_size=fitting)
+    return adapted_replicas(env, config.policy)
