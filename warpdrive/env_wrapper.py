@@ -590,17 +590,20 @@ class EnvWrapper:
         streams = [name for name in ("rng", "sampler.rng", "reset.stream") if name in self.ctx]
         return [*streams, *per_replica_attributes(self.env), *(f"episode.{name}" for name in _STATISTICS.values())]
 
-    def kernels_of_a_game(self) -> dict[str, FusedKernel]:
+    def kernels_of_a_game(self, drawn: bool = False) -> dict[str, FusedKernel]:
         """Return the kernels of which a host composes steps with actions of people in place of some samples.
 
+        Args:
+            drawn: If True, actions are uniformly random instead of sampled from the policy outputs.
+
         Returns:
-            ``reset``, ``actions``, which samples from the policy outputs, ``step`` with given actions, and, if the
+            ``reset``, ``actions``, which provides all actions, ``step`` with given actions, and, if the
             environment has a ``draw`` kernel, ``draw``, which writes to the array ``shapes`` of the device context.
         """
         env, binding = self.env, self._binding
         kernels = {
             "reset": fuse_reset(env, binding),
-            "actions": fuse_actions(env, binding),
+            "actions": fuse_actions(env, binding, drawn),
             "step": fuse_step(env, binding, auto_reset=self.auto_reset),
         }
         if env.draw is not None:

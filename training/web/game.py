@@ -43,7 +43,7 @@ class Game:
     def __init__(self, env: EnvWrapper, policies: Mapping[str, TrainedPolicy], greedy: bool = False) -> None:
         self.env, self.tags = env, list(policies)
         env.greedy = greedy
-        kernels = env.kernels_of_a_game()
+        kernels = env.kernels_of_a_game(drawn=not policies)
         acts: dict[str, FusedKernel] = {}
         for tag, policy in policies.items():
             acts[f"act_{tag}"] = self._forward(tag, policy)

@@ -143,7 +143,7 @@ def fuse_step(
     return fused
 
 
-def fuse_actions(environment: Environment, binding: Binding) -> FusedKernel:
+def fuse_actions(environment: Environment, binding: Binding, drawn: bool = False) -> FusedKernel:
     """Build the kernel that samples actions from the policy outputs and records nothing.
 
     A step with given actions follows it: actions of people take the place of some of the samples in between.
@@ -151,12 +151,17 @@ def fuse_actions(environment: Environment, binding: Binding) -> FusedKernel:
     Args:
         environment: The environment.
         binding: The binding of its kernels' parameters.
+        drawn: If True, actions are uniformly random, whatever the policy outputs are.
 
     Returns:
         The fused kernel.
     """
     fused = FusedKernel(f"{environment.name}_actions", binding.context)
-    _sample(fused, environment)
+    if drawn:
+        for array in action_arrays(environment):
+            _draw(fused, environment, array)
+    else:
+        _sample(fused, environment)
     return fused
 
 

@@ -12,11 +12,28 @@ import re
 
 _FMA = """
 define internal float @wd.fma.f32(float %x, float %y, float %z) alwaysinline {
+begin:
   %a = fpext float %x to double
   %b = fpext float %y to double
   %c = fpext float %z to double
   %p = fmul double %a, %b
   %s = fadd double %p, %c
+  %bits = bitcast double %s to i64
+  %rest = and i64 %bits, 536870911
+  %is.between = icmp ne i64 %rest, 268435456
+  %size = and i64 %bits, 9223372036854775807
+  %before = add i64 %size, -1
+  %is.normal = icmp uge i64 %before, 4039728865751334911
+  %is.simple = and i1 %is.between, %is.normal
+  br i1 %is.simple, label %simple, label %rare, !prof !{!"branch_weights", i32 1000, i32 1}
+simple:
+  %f = fptrunc double %s to float
+  ret float %f
+rare:
+  %g = call float @wd.rare_fma(double %p, double %c, double %s)
+  ret float %g
+}
+define internal float @wd.rare_fma(double %p, double %c, double %s) noinline nounwind willreturn memory(none) {
   %v = fsub double %s, %p
   %u = fsub double %s, %v
   %q = fsub double %p, %u
@@ -42,8 +59,11 @@ define internal float @wd.fma.f32(float %x, float %y, float %z) alwaysinline {
   ret float %f
 }
 """
-# The product of two float32 is exact in float64; %e is the error of the sum (Knuth's two-sum). If it is not zero and
-# the sum is even, the exact sum lies beyond the sum or before it: the odd neighbour on that side has the sticky bit.
+# The product of two float32 is exact in float64. If their sum, rounded to float64, lies between two float32 and not
+# halfway, it is rounded to the same as the exact one, and a sum of zero is exact (%before wraps around). Else, and if
+# the result is subnormal, as the float32 are then further apart: %e is the error of the sum (Knuth's two-sum). If it is
+# not zero and the sum is even, the exact sum lies beyond the sum or before it, and the odd neighbour on that side takes
+# its place.
 
 _EXTREME = """
 define internal {kind} @wd.{name}.{suffix}({kind} %a, {kind} %b) alwaysinline {{

@@ -1,0 +1,20 @@
+// Runs a program in Node.js: for each line on stdin, a number of steps, it prints the seconds of processor time that
+// they took.
+
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+
+const [engine, program, replicas, seed] = process.argv.slice(2);
+const { Game, unpacked, hexadecimal } = new Function(`${readFileSync(engine, "utf8")}\nreturn { Game, unpacked, hexadecimal };`)();
+const data = JSON.parse(readFileSync(program, "utf8"));
+const game = new Game(await unpacked(data), data.description, Number(replicas), seed);
+for await (const line of createInterface({ input: process.stdin })) {
+  if (line === "digest") {
+    console.log(hexadecimal(game.digest()));
+    continue;
+  }
+  const began = process.cpuUsage();
+  for (let step = 0; step < Number(line); step++) game.advance();
+  const { user, system } = process.cpuUsage(began);
+  console.log((user + system) / 1e6);
+}
