@@ -84,9 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("environments", nargs="*", help="registered names (default: all but atari)")
     parser.add_argument("--replicas", type=int, default=200, help="replicas that are stepped (default: 200)")
-    parser.add_argument(
-        "--rounds", type=int, default=30, help="measurements of each, of which the best counts (default: 30)"
-    )
+    parser.add_argument("--rounds", type=int, default=30, help="measurements of each; the best counts (default: 30)")
     parser.add_argument("--verify", type=int, metavar="STEPS", help="compare states after each of these steps")
     options: Any = parser.parse_args(arguments)
     names = options.environments or [name for name in registered_names() if name not in LEFT_OUT]

@@ -598,7 +598,8 @@ class EnvWrapper:
 
         Returns:
             ``reset``, ``actions``, which provides all actions, ``step`` with given actions, and, if the
-            environment has a ``draw`` kernel, ``draw``, which writes to the array ``shapes`` of the device context.
+            environment has a ``draw`` kernel, ``draw``, which writes to the array ``shapes`` of the device context, and
+            to ``things`` if there is a ``draw_things`` kernel.
         """
         env, binding = self.env, self._binding
         kernels = {
@@ -607,12 +608,15 @@ class EnvWrapper:
             "step": fuse_step(env, binding, auto_reset=self.auto_reset),
         }
         if env.draw is not None:
-            if "shapes" not in self.ctx:
-                size = (self.num_envs, self.num_agents, env.shapes_per_agent, len(FIELDS))
-                self.ctx.zeros("shapes", size, torch.float32)
-            drawing = Binding(env, binding.functions, self.ctx, [*binding.arrays, "shapes"], binding.constants)
-            drawing.check(env.draw)
-            kernels["draw"] = fuse_drawing(env, drawing)
+            drawn = {"shapes": (env.draw, env.shapes_per_agent)}
+            if env.draw_things is not None:
+                drawn["things"] = (env.draw_things, env.things_per_agent)
+            drawing = Binding(env, binding.functions, self.ctx, [*binding.arrays, *drawn], binding.constants)
+            for name, (kernel, count) in drawn.items():
+                if name not in self.ctx:
+                    self.ctx.zeros(name, (self.num_envs, self.num_agents, count, len(FIELDS)), torch.float32)
+                drawing.check(kernel)
+            kernels["draw"] = fuse_drawing(env, drawing, things="things" in drawn)
         return kernels
 
     def close(self) -> None:

@@ -70,6 +70,11 @@ class Environment:
     """The kernel that draws the agents of a state, see :mod:`warpdrive.draw`; always a Python function."""
     shapes_per_agent: int = 1
     """The number of shapes that each agent draws."""
+    draw_things: Kernel | None = None
+    """The kernel that draws things of a state that :meth:`scenery` returns and that change, for pages of ``warpdrive
+    web``, which cannot call Python: it writes ``things``, an array like ``shapes``."""
+    things_per_agent: int = 1
+    """The number of these things that the thread of each agent draws."""
     view: tuple[float, float, float, float]
     """The part of the world that is drawn: lowest x, highest x, lowest y, highest y."""
     cuda_twins: ClassVar[Mapping[str, CudaKernel]] = {}
@@ -316,6 +321,11 @@ def _check_drawing(title: str, environment: Environment) -> None:
     count = environment.shapes_per_agent
     if type(count) is not int or not 1 <= count <= 64:
         raise DefinitionError(f"{title}: shapes_per_agent is {shown(count)}, expected an integer from 1 to 64")
+    if environment.draw_things is not None and not isinstance(environment.draw_things, Kernel):
+        raise DefinitionError(
+            f"{title}: 'draw_things' is {shown(environment.draw_things)}, expected a Python function marked with "
+            "@wd.kernel"
+        )
 
 
 def _advice(given: object) -> str:

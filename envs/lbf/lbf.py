@@ -278,6 +278,17 @@ def reset(
 
 
 @wd.kernel
+def draw_foods(things, food_y, food_x, food_level, rows, num_agents, num_foods):
+    """Draw the foods, larger ones of higher levels, the agents one after the other in turns."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for food in range(agent, num_foods, num_agents):
+        if food_level[env, food] > 0:
+            side = min(np.float32(0.4) + np.float32(0.12) * food_level[env, food], np.float32(0.9))
+            x, y = food_x[env, food], rows - 1 - food_y[env, food]
+            wd.draw.rectangle(things, food // num_agents, x, y, side, side, ZERO, wd.draw.YELLOW)
+
+
+@wd.kernel
 def draw(
     shapes,
     # state
@@ -430,6 +441,7 @@ class LevelBasedForaging(wd.Environment):
     termination_meaning = "all foods are loaded"
     global_state = ("loc_y", "loc_x", "level", "food_y", "food_x", "food_level")
     step, observe, reset, draw = step, observe_lists, reset, draw
+    draw_things = draw_foods
     shapes_per_agent = 2
 
     def __init__(
@@ -471,6 +483,7 @@ class LevelBasedForaging(wd.Environment):
         self.policy_tags = {"agent": range(self.num_agents)}
         self.action_space = spaces.Discrete(6)
         self.controls = {"up": 1, "down": 2, "left": 3, "right": 4, "space": 5}
+        self.things_per_agent = -(-self.num_foods // self.num_agents)
         self.observation_space = self._grid_space() if self.grid_observation else self._lists_space()
         self.observe = observe_grid if self.grid_observation else observe_lists
         self.view = (-0.5, self.columns - 0.5, -0.5, self.rows - 0.5)

@@ -488,6 +488,7 @@ class Overcooked(wd.Environment):
     }
     global_state = ("position", "facing", "held", "objects", "pot_recipe", "pot_tick")
     step, observe, draw = step, observe_grid, picture.draw
+    draw_things = picture.draw_things
     shapes_per_agent = picture.SHAPES
 
     def __init__(
@@ -545,6 +546,7 @@ class Overcooked(wd.Environment):
         self.num_free = len(self.free_cells)
         self.pot_cells = np.array(own.cells_of(POT), np.int32)
         self.num_pots = len(self.pot_cells)
+        self.things_per_agent = sum(-(-count // self.num_agents) for count in (self.num_cells, self.num_pots))
         self.counter_cells = np.array(own.cells_of(COUNTER) or [0], np.int32)
         self.num_counters = len(own.cells_of(COUNTER))
         self.pot_at = np.zeros(self.num_cells, np.int32)

@@ -63,6 +63,34 @@ def draw(
             wd.draw.circle(shapes, 5, hand_x, hand_y, 0.15, wd.draw.ORANGE)
 
 
+@wd.kernel
+def draw_things(
+    things,
+    # state
+    objects, pot_recipe, pot_tick,
+    # constants
+    num_agents, num_cells, num_pots, pot_cells, recipe_time, width, height,
+):  # fmt: skip
+    """Draw what lies on counters, and the contents of pots: green if they are ready."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for cell in range(agent, num_cells, num_agents):
+        thing = objects[env, cell]
+        if thing != 0:
+            x, y = np.float32(cell % width), np.float32(height - 1 - cell // width)
+            colour = wd.draw.YELLOW if thing == ONION else (wd.draw.RED if thing == TOMATO else wd.draw.SKY)
+            wd.draw.circle(things, cell // num_agents, x, y, 0.19, wd.draw.ORANGE if thing >= SOUP else colour)
+    for pot in range(agent, num_pots, num_agents):
+        recipe, tick = pot_recipe[env, pot], pot_tick[env, pot]
+        if recipe != 0:
+            cell = pot_cells[pot]
+            x, y = np.float32(cell % width), np.float32(height - 1 - cell // width)
+            size = np.float32(0.1) + np.float32(0.06) * np.float32(recipe % BASE + recipe // BASE)
+            colour = wd.draw.ORANGE if tick >= 0 else wd.draw.YELLOW
+            if tick >= recipe_time[recipe]:
+                colour = wd.draw.GREEN
+            wd.draw.circle(things, (num_cells + num_agents - 1) // num_agents + pot // num_agents, x, y, size, colour)
+
+
 def view(env: Overcooked) -> tuple[float, float, float, float]:
     """Return the kitchen with a line for the orders above it."""
     return -0.5, max(env.width, 5) - 0.5, -0.5, env.height + 0.5

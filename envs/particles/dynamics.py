@@ -67,6 +67,15 @@ def parity_with(name: str) -> dict[str, Any]:
     return {"title": f"{name} of mpe2", "tolerance": 1e-5, "episode_tolerance": 1e-3}
 
 
+@wd.kernel
+def draw_landmarks(things, landmark_x, landmark_y, landmark_size, landmark_colour, num_agents):
+    """Draw the landmarks, the agents one after the other in turns."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for landmark in range(agent, landmark_x.shape[1], num_agents):
+        x, y, radius = landmark_x[env, landmark], landmark_y[env, landmark], landmark_size[landmark]
+        wd.draw.circle(things, landmark // num_agents, x, y, radius, landmark_colour[landmark])
+
+
 class ParticleWorld(wd.Environment):
     """Base class of environments with discs that move and repel each other."""
 
@@ -123,6 +132,8 @@ class Scenario(ParticleWorld):
     size: npt.NDArray[np.float32]
     colour: npt.NDArray[np.int32]
     landmark_size: npt.NDArray[np.float32]
+    landmark_colour: npt.NDArray[np.int32]
+    draw_things = draw_landmarks
 
     def original_parameters(self) -> Mapping[str, Any]:
         """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
@@ -133,6 +144,13 @@ class Scenario(ParticleWorld):
         self.num_agents, self.colour = len(colours), np.array(colours, np.int32)
         self.size = np.full(self.num_agents, size, np.float32)
         self.landmark_size = np.full(self.num_landmarks, landmark_size, np.float32)
+        self._set_things()
+
+    def _set_things(self) -> None:
+        """Store what the kernel of the landmarks needs."""
+        colours = [*self.landmark_colours, *[wd.draw.GREY] * self.num_landmarks][: self.num_landmarks]
+        self.landmark_colour = np.array(colours, np.int32)
+        self.things_per_agent = max(1, -(-self.num_landmarks // self.num_agents))
 
     def reference_step(self, state: dict[str, Any], actions: Any) -> dict[str, Any]:
         """Return the state after ``actions``, computed by the class of ``mpe2``."""

@@ -500,6 +500,20 @@ def reset(
 
 
 @wd.kernel
+def draw_shelves(things, shelf_y, shelf_x, carried, requested, rows, num_agents, num_shelves):
+    """Draw the shelves that stand, requested ones in another colour, the agents one after the other in turns."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for shelf in range(agent, num_shelves, num_agents):
+        is_carried = False
+        for other in range(num_agents):
+            is_carried = is_carried or carried[env, other] == shelf
+        if not is_carried:
+            colour = wd.draw.ORANGE if requested[env, shelf] else wd.draw.GREY
+            x, y = shelf_x[env, shelf], rows - 1 - shelf_y[env, shelf]
+            wd.draw.rectangle(things, shelf // num_agents, x, y, 0.86, 0.86, ZERO, colour)
+
+
+@wd.kernel
 def draw(
     shapes,
     # state
@@ -677,6 +691,7 @@ class MultiRobotWarehouse(wd.Environment):
     termination_meaning = "no shelf was delivered for too long"
     global_state = ("loc_y", "loc_x", "heading", "carried", "shelf_y", "shelf_x", "requested")
     step, observe, reset, draw = step, observe_flattened, reset, draw
+    draw_things = draw_shelves
     shapes_per_agent = 4
 
     def __init__(
@@ -730,6 +745,7 @@ class MultiRobotWarehouse(wd.Environment):
 
         self.policy_tags = {"agent": range(self.num_agents)}
         self.action_space = spaces.MultiDiscrete([5] + [2] * self.msg_bits) if self.msg_bits else spaces.Discrete(5)
+        self.things_per_agent = -(-self.num_shelves // self.num_agents)
         controls = {"up": 1, "left": 2, "right": 3, "space": 4}
         self.controls = {key: {0: action} for key, action in controls.items()} if self.msg_bits else controls
         self.step = step_with_messages if self.msg_bits else step

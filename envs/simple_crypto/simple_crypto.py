@@ -158,6 +158,7 @@ class SimpleCrypto(dynamics.Scenario):
     name = "simple_crypto"
     parity = dynamics.parity_with("simple_crypto")
     step, observe, reset, draw = discrete_step, observe, reset, draw
+    draw_things = None
     place_x = np.array([0, 1, -1], np.float32)
     view = (-1.5, 1.5, -0.75, 0.75)
 

@@ -20,6 +20,7 @@ ZERO, ONE = np.float32(0), np.float32(1)
 COVERED = 0.1
 """Distance within which an agent covers a landmark in pictures, as in the statistics of ``mpe2``."""
 INFINITY = np.float32(np.inf)
+COVERED_SQUARED = np.float32(COVERED * COVERED)
 
 
 def _step(push: Any) -> Any:
@@ -108,6 +109,23 @@ def draw(shapes, loc_x, loc_y, num_agents, agent_size, touching_distance):
     if touches:
         wd.draw.circle(shapes, 1, x, y, 1.2 * agent_size, wd.draw.ORANGE)
         wd.draw.style(shapes, 1, 1.0, -1, -1)
+
+
+@wd.kernel
+def draw_landmarks(things, loc_x, loc_y, landmark_x, landmark_y, agent_size, num_agents, num_landmarks):
+    """Draw the landmarks, covered or not, the agents one after the other in turns."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for landmark in range(agent, num_landmarks, num_agents):
+        x, y = landmark_x[env, landmark], landmark_y[env, landmark]
+        colour = wd.draw.YELLOW
+        for other in range(num_agents):
+            away_x, away_y = loc_x[env, other] - x, loc_y[env, other] - y
+            if away_x * away_x + away_y * away_y < COVERED_SQUARED:
+                colour = wd.draw.GREEN
+        place = 3 * (landmark // num_agents)
+        wd.draw.circle(things, place, x, y, np.float32(1.59) * agent_size, colour)
+        wd.draw.circle(things, place + 1, x, y, np.float32(1.41) * agent_size, wd.draw.GROUND)
+        wd.draw.circle(things, place + 2, x, y, np.float32(0.18) * agent_size, colour)
 
 
 class SimpleSpread(dynamics.ParticleWorld):
@@ -228,6 +246,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         "episode_tolerance": 1e-3,
     }
     step, observe, reset, draw = discrete_step, observe, dynamics.reset_places, draw
+    draw_things = draw_landmarks
     shapes_per_agent = 2
 
     def __init__(
@@ -269,6 +288,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         self.size = np.full(self.num_agents, self.agent_size, np.float32)
         self.touching_distance = 2 * self.agent_size
         self.landmark_weight = 1 - self.local_ratio
+        self.things_per_agent = 3 * -(-self.num_landmarks // self.num_agents)
         self.collision_weight = self.local_ratio * self.collision_penalty
 
         self.view = (-1.35 * self.start_range, 1.35 * self.start_range) * 2

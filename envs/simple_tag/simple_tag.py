@@ -167,6 +167,14 @@ def draw(shapes, loc_x, loc_y, num_adversaries, size):
         wd.draw.style(shapes, 1, 1.0, -1, -1)
 
 
+@wd.kernel
+def draw_obstacles(things, obstacle_x, obstacle_y, obstacle_sizes, num_agents, num_obstacles):
+    """Draw the obstacles, the agents one after the other in turns."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for i in range(agent, num_obstacles, num_agents):
+        wd.draw.circle(things, i // num_agents, obstacle_x[env, i], obstacle_y[env, i], obstacle_sizes[i], wd.draw.GREY)
+
+
 class SimpleTag(dynamics.ParticleWorld):
     """Chase faster good agents around obstacles as adversaries, or evade the adversaries as good agents.
 
@@ -293,6 +301,7 @@ class SimpleTag(dynamics.ParticleWorld):
         "episode_tolerance": 1e-3,
     }
     step, observe, reset, draw = discrete_step, observe, reset, draw
+    draw_things = draw_obstacles
     shapes_per_agent = 2
 
     def __init__(
@@ -351,6 +360,7 @@ class SimpleTag(dynamics.ParticleWorld):
         self.num_agents = self.num_adversaries + self.num_good_agents
         self.size = self._of_both(self.adversary_size, self.good_agent_size)
         self.obstacle_sizes = np.full(self.num_obstacles, self.obstacle_size, np.float32)
+        self.things_per_agent = -(-self.num_obstacles // self.num_agents)
         self.acceleration = self._of_both(self.adversary_acceleration, self.good_agent_acceleration)
         self.largest_speed = self._of_both(self.adversary_speed, self.good_agent_speed)
 

@@ -300,6 +300,7 @@ class SimpleWorldComm(dynamics.Scenario):
         self.num_landmarks, self.num_agents = sum(kinds), bad + good
         self.landmark_size = np.repeat(np.array([0.2, 0.03, 0.3], np.float32), kinds)
         self.landmark_colours = list(np.repeat([wd.draw.GREY, wd.draw.YELLOW, wd.draw.GREEN], kinds))
+        self._set_things()
         self.colour = np.array([wd.draw.ORANGE, *[wd.draw.RED] * (bad - 1), *[wd.draw.BLUE] * good], np.int32)
         self.size, self.acceleration, self.largest_speed = (
             np.repeat(np.array(of_both, np.float32), [bad, good]) for of_both in ((0.075, 0.045), (3, 4), (1, 1.3))

@@ -45,6 +45,7 @@ EXPLAINED = {
     "report": "../guides/training.md#reports",
     "watch": "../guides/training.md#watching-a-training",
     "replay": "../environments/index.md#rendering-and-replays",
+    "web": "../guides/web.md",
     "export": "../guides/export.md",
     "check": "../guides/checks.md",
     "envs": "../environments/index.md",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -32,6 +32,8 @@ _KINDS = ("CIRCLE", "RECTANGLE", "TRIANGLE", "SECTOR", "SEGMENT")
 _MAX_SHAPES = 20_000
 """Shapes that a page can draw in each frame."""
 _MOST_REPLICAS = 64
+_LOOKS = 4
+"""Replicas whose sceneries are compared."""
 _LONGEST_TRAIL = 60
 """States of which a page remembers where shapes were."""
 VERIFIED_STEPS, VERIFIED_REPLICAS = 10_000, 2
@@ -244,12 +246,29 @@ def _has_trails(game: Game) -> bool:
 
 
 def _scenery(env: EnvWrapper) -> dict[str, Any]:
-    """Return what no agent draws, of the first start state."""
+    """Return what no agent draws and what is the same in some states of several episodes."""
     environment = env.env
     if environment.draw is None:
         return {"view": [0, 1, 0, 1], "polygons": [], "texts": [], "images": []}
+    replicas = env.like(_LOOKS, env.seed)
+    scenes = []
+    for steps in (0, 1, 1, 4, 16):
+        for _ in range(steps):
+            replicas.step()
+        scenes += [_described(environment.scenery(state)) for state in _states(replicas)]
+    first, *others = scenes
+    for kind in ("polygons", "texts", "images"):
+        first[kind] = [part for part in first[kind] if all(part in other[kind] for other in others)]
+    return first
+
+
+def _states(env: EnvWrapper) -> Iterator[dict[str, Any]]:
     names = [name for name in env.ctx.state_names if "." not in name]
-    scene: Scene = environment.scenery({name: env.ctx[name][0].numpy().copy() for name in names})
+    for replica in range(env.num_envs):
+        yield {name: env.ctx[name][replica].numpy().copy() for name in names}
+
+
+def _described(scene: Scene) -> dict[str, Any]:
     return {
         "view": [float(end) for end in scene.view],
         "images": [

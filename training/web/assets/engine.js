@@ -102,6 +102,7 @@ class Game {
 
   draw() {
     this.values("shapes").fill(0);
+    this.values("things")?.fill(0);
     this.launch("draw");
   }
 

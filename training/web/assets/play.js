@@ -221,11 +221,13 @@
       }
     }
     const rows = data.numAgents * data.shapesPerAgent, shapes = game.values("shapes").subarray(replica * rows * FIELDS, (replica + 1) * rows * FIELDS);
+    const things = game.values("things");
+    if (things) {
+      const each = things.length / settings.replicas;
+      drawShapes(pen, things.subarray(replica * each, (replica + 1) * each), toX, toY, scale);
+    }
     drawTrails(pen, replica, shapes, rows, toX, toY, view);
-    const order = [];
-    for (let row = 0; row < rows; row++) if (shapes[row * FIELDS + KIND]) order.push(row * FIELDS);
-    order.sort((one, other) => shapes[one + LAYER] - shapes[other + LAYER] || one - other);
-    for (const at of order) drawShape(pen, shapes, at, toX, toY, scale);
+    drawShapes(pen, shapes, toX, toY, scale);
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     for (const { x, y, text, size, colour } of data.scenery.texts) {
@@ -243,6 +245,12 @@
       pen.stroke();
     }
     canvas.classList.toggle("chosen", settings.replicas > 1 && replica === chosen);
+  }
+  function drawShapes(pen, shapes, toX, toY, scale) {
+    const order = [];
+    for (let at = 0; at < shapes.length; at += FIELDS) if (shapes[at + KIND]) order.push(at);
+    order.sort((one, other) => shapes[one + LAYER] - shapes[other + LAYER] || one - other);
+    for (const at of order) drawShape(pen, shapes, at, toX, toY, scale);
   }
   function firstShape(shapes, agent) {
     for (let row = agent * data.shapesPerAgent; row < (agent + 1) * data.shapesPerAgent; row++)

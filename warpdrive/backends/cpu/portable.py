@@ -79,7 +79,8 @@ def _llvm(compiled: CompiledKernel) -> str:
     key = cache.key_of("llvm", source)
     with cache.one_process_at_a_time(key, "code for other processors"), no_garbage_collection():
         if not cache.is_stored(key):
-            namespace = {"__name__": f"{module.__name__}_portable", "__file__": module.__file__}
+            # as the stored module, which machine code of other kernels names if it has functions in common
+            namespace = {"__name__": module.__name__, "__file__": module.__file__}
             program = compile(source.replace(ENTRY_DECORATOR, _UNCACHED_DECORATOR), module.__file__, "exec")
             cache.store(key, {"code.ll": captured_code(lambda: exec(program, namespace))})
         return cache.path(key, "code.ll").read_text(encoding="utf-8")
