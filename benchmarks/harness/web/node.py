@@ -41,9 +41,9 @@ class Node:
         """Take steps; return the seconds that they took."""
         return float(self._answer(str(steps)))
 
-    def digest(self) -> str:
-        """Return the hash of the states, in hexadecimal digits."""
-        return self._answer("digest")
+    def digest_of_steps(self, steps: int) -> str:
+        """Take steps; return the hash of the states after each of them, in hexadecimal digits."""
+        return self._answer(f"digest {steps}")
 
     def _answer(self, line: str) -> str:
         assert self._process.stdin is not None and self._process.stdout is not None

@@ -1,5 +1,5 @@
 // Runs a program in Node.js: for each line on stdin, a number of steps, it prints the seconds of processor time that
-// they took.
+// they took; for "digest" and a number of steps, the hash of the states after each of them.
 
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -9,8 +9,13 @@ const { Game, unpacked, hexadecimal } = new Function(`${readFileSync(engine, "ut
 const data = JSON.parse(readFileSync(program, "utf8"));
 const game = new Game(await unpacked(data), data.description, Number(replicas), seed);
 for await (const line of createInterface({ input: process.stdin })) {
-  if (line === "digest") {
-    console.log(hexadecimal(game.digest()));
+  if (line.startsWith("digest ")) {
+    let found = game.digest();
+    for (let step = 0; step < Number(line.slice(7)); step++) {
+      game.advance();
+      found = game.digest(found);
+    }
+    console.log(hexadecimal(found));
     continue;
   }
   const began = process.cpuUsage();

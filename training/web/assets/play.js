@@ -236,7 +236,7 @@
       pen.fillText(text, toX(x), toY(y));
     }
     if (replica === chosen) for (const { agent } of people) if (agent !== null) {
-      const at = firstShape(shapes, agent);
+      const at = shapeOf(shapes, agent);
       if (at < 0) continue;
       pen.beginPath();
       pen.arc(toX(shapes[at + X]), toY(shapes[at + Y]), Math.max(10, 0.75 * scale * Math.abs(shapes[at + WIDTH])), 0, 2 * Math.PI);
@@ -252,10 +252,15 @@
     order.sort((one, other) => shapes[one + LAYER] - shapes[other + LAYER] || one - other);
     for (const at of order) drawShape(pen, shapes, at, toX, toY, scale);
   }
-  function firstShape(shapes, agent) {
-    for (let row = agent * data.shapesPerAgent; row < (agent + 1) * data.shapesPerAgent; row++)
-      if (shapes[row * FIELDS + KIND]) return row * FIELDS;
-    return -1;
+  /** Return where the largest shape of an agent begins, or -1. */
+  function shapeOf(shapes, agent) {
+    let found = -1, largest = -1;
+    for (let row = agent * data.shapesPerAgent; row < (agent + 1) * data.shapesPerAgent; row++) {
+      const at = row * FIELDS, kind = shapes[at + KIND], size = Math.abs(shapes[at + WIDTH]);
+      if (!kind || kind === SEGMENT || kind === SECTOR || size <= largest) continue;
+      [found, largest] = [at, size];
+    }
+    return found;
   }
   function drawShape(pen, shapes, at, toX, toY, scale) {
     const kind = shapes[at + KIND], edge = shapes[at + EDGE], angle = shapes[at + ANGLE], high = shapes[at + HEIGHT];
@@ -334,7 +339,7 @@
       const box = canvas.getBoundingClientRect(), view = data.scenery.view;
       const x = view[0] + (event.clientX - box.left) / panel.scale, y = view[3] - (event.clientY - box.top) / panel.scale;
       const rows = data.numAgents * data.shapesPerAgent, shapes = game.values("shapes").subarray(replica * rows * FIELDS, (replica + 1) * rows * FIELDS);
-      const at = firstShape(shapes, person.agent);
+      const at = shapeOf(shapes, person.agent);
       if (at < 0) return;
       const right = x - shapes[at + X], up = y - shapes[at + Y], least = 0.4 * Math.hypot(right, up);
       if (Math.abs(right) > least) pressed.add(right > 0 ? "0:right" : "0:left");
@@ -388,13 +393,14 @@
         if (!Object.keys(data.controls[tag] || {}).length) continue;
         const group = make("optgroup", select);
         group.label = tag;
-        for (const agent of agents) make("option", group, agents.length > 1 ? `${tag}, agent ${agent}` : tag).value = agent;
+        for (const agent of agents) make("option", group, agents.length > 1 ? `${tag} ${agent}` : tag).value = agent;
       }
       select.addEventListener("change", () => {
         release(people[number]);
         people[number].agent = select.value === "" ? null : Number(select.value);
         select.blur();
         showControls();
+        layOut();
         refresh();
       });
     });
