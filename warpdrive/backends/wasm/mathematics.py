@@ -71,9 +71,16 @@ define internal {kind} @wd.{name}.{suffix}({kind} %a, {kind} %b) alwaysinline {{
   %m = select i1 %is, {kind} %b, {kind} %a
   %nan = fcmp uno {kind} %a, %a
   %r = select i1 %nan, {kind} %b, {kind} %m
-  ret {kind} %r
+  %other = fcmp {relation} {kind} %a, %b
+  %s = select i1 %other, {kind} %a, {kind} %b
+  %known = call i1 @llvm.is.constant.{suffix}({kind} %b)
+  %t = select i1 %known, {kind} %s, {kind} %r
+  ret {kind} %t
 }}
+declare i1 @llvm.is.constant.{suffix}({kind})
 """
+# Of zeros with different signs, which LLVM leaves open, these return the one that LLVM returns on x86: the second if it
+# is a constant, and else the first.
 
 _FMOD = """
 define internal {kind} @wd.fmod.{suffix}({kind} %x, {kind} %y) {{
