@@ -46,6 +46,17 @@ def shared_and_atomic(values, totals, counts, num_agents):
 
 
 @wd.kernel
+def extremes(values, others, found):
+    """Minima and maxima with NaN, and of zeros with different signs."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, y = values[env, agent], others[env, agent]
+    found[env, agent, 0] = max(x, y)
+    found[env, agent, 1] = min(x, y)
+    found[env, agent, 2] = max(x, np.float32(0))
+    found[env, agent, 3] = min(np.float32(0), x)
+
+
+@wd.kernel
 def with_sine(values):
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     values[env, agent] = math.sin(values[env, agent])
@@ -91,6 +102,18 @@ def test_barriers_shared_memory_and_atomics(wasm: Backend) -> None:
         results.append([array.numpy().tobytes() for array in arguments.values()])
     assert results[0] == results[1]
     assert results[0][2] != bytes(len(results[0][2]))
+
+
+def test_extremes_have_the_same_signs_and_leave_out_nan(wasm: Backend) -> None:
+    numbers = torch.tensor([0.0, -0.0, 1.0, -1.0, math.nan, math.inf])
+    results = []
+    for backend in (load_backend("cpu"), wasm):
+        found = torch.zeros(REPLICAS, 6, 4)
+        others = torch.stack([numbers.roll(shift) for shift in range(REPLICAS)])
+        launch(backend, extremes, {"values": numbers.repeat(REPLICAS, 1), "others": others, "found": found})()
+        results.append(found)
+    assert results[0].numpy().tobytes() == results[1].numpy().tobytes()
+    assert results[1].isnan().sum() == 2  # those of two NaN
 
 
 def test_what_it_lacks_is_refused_with_file_and_line(wasm: Backend) -> None:
