@@ -608,15 +608,15 @@ class EnvWrapper:
             "step": fuse_step(env, binding, auto_reset=self.auto_reset),
         }
         if env.draw is not None:
-            drawn = {"shapes": (env.draw, env.shapes_per_agent)}
+            pictures = {"shapes": (env.draw, env.shapes_per_agent)}
             if env.draw_things is not None:
-                drawn["things"] = (env.draw_things, env.things_per_agent)
-            drawing = Binding(env, binding.functions, self.ctx, [*binding.arrays, *drawn], binding.constants)
-            for name, (kernel, count) in drawn.items():
+                pictures["things"] = (env.draw_things, env.things_per_agent)
+            drawing = Binding(env, binding.functions, self.ctx, [*binding.arrays, *pictures], binding.constants)
+            for name, (kernel, count) in pictures.items():
                 if name not in self.ctx:
                     self.ctx.zeros(name, (self.num_envs, self.num_agents, count, len(FIELDS)), torch.float32)
                 drawing.check(kernel)
-            kernels["draw"] = fuse_drawing(env, drawing, things="things" in drawn)
+            kernels["draw"] = fuse_drawing(env, drawing, things="things" in pictures)
         return kernels
 
     def close(self) -> None:

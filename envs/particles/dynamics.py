@@ -22,6 +22,7 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.particles import original
+from warpdrive.kernels.kernel import Kernel
 from warpdrive.scene.scene import Polygon, Scene, Text
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
@@ -133,7 +134,7 @@ class Scenario(ParticleWorld):
     colour: npt.NDArray[np.int32]
     landmark_size: npt.NDArray[np.float32]
     landmark_colour: npt.NDArray[np.int32]
-    draw_things = draw_landmarks
+    draw_things: Kernel | None = draw_landmarks
 
     def original_parameters(self) -> Mapping[str, Any]:
         """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""

@@ -128,7 +128,7 @@ def forward_of(tag: str, model: Actor, seen: Sequence[SpaceArray], can_leave: bo
     elif isinstance(model, Recurrent | RecurrentQNetwork):
         parameters += ["timestep", "memory"]
         cell = model.cells[0]
-        state_size = cell.numbers * model.units  # type: ignore[operator]
+        state_size = model.state_size // len(model.cells)
         features = writer.layers(values, _layers(model.encoders[0]))
         state = writer.cell(cell, features, model.units, can_leave)
         if isinstance(model, Recurrent):
