@@ -326,6 +326,9 @@ def _check_drawing(title: str, environment: Environment) -> None:
             f"{title}: 'draw_things' is {shown(environment.draw_things)}, expected a Python function marked with "
             "@wd.kernel"
         )
+    count = environment.things_per_agent
+    if type(count) is not int or count < 1:
+        raise DefinitionError(f"{title}: things_per_agent is {shown(count)}, expected an integer of at least 1")
 
 
 def _advice(given: object) -> str:

@@ -483,7 +483,7 @@ class LevelBasedForaging(wd.Environment):
         self.policy_tags = {"agent": range(self.num_agents)}
         self.action_space = spaces.Discrete(6)
         self.controls = {"up": 1, "down": 2, "left": 3, "right": 4, "space": 5}
-        self.things_per_agent = -(-self.num_foods // self.num_agents)
+        self.things_per_agent = max(1, -(-self.num_foods // self.num_agents))
         self.observation_space = self._grid_space() if self.grid_observation else self._lists_space()
         self.observe = observe_grid if self.grid_observation else observe_lists
         self.view = (-0.5, self.columns - 0.5, -0.5, self.rows - 0.5)

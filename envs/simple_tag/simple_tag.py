@@ -360,7 +360,7 @@ class SimpleTag(dynamics.ParticleWorld):
         self.num_agents = self.num_adversaries + self.num_good_agents
         self.size = self._of_both(self.adversary_size, self.good_agent_size)
         self.obstacle_sizes = np.full(self.num_obstacles, self.obstacle_size, np.float32)
-        self.things_per_agent = -(-self.num_obstacles // self.num_agents)
+        self.things_per_agent = max(1, -(-self.num_obstacles // self.num_agents))
         self.acceleration = self._of_both(self.adversary_acceleration, self.good_agent_acceleration)
         self.largest_speed = self._of_both(self.adversary_speed, self.good_agent_speed)
 

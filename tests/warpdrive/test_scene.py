@@ -141,6 +141,7 @@ def test_a_replay_of_a_kernel_and_of_a_scene(tmp_path):
         ({"draw": print}, "'draw' is .*, expected a Python function marked with @wd.kernel"),
         ({"view": (1.0, 0.0, 0.0, 1.0)}, "view is"),
         ({"shapes_per_agent": 0}, "shapes_per_agent is 0"),
+        ({"things_per_agent": 0}, "things_per_agent is 0"),
     ],
 )
 def test_mistakes(changes, message):
