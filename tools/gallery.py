@@ -261,6 +261,7 @@ ENTRIES = [
         "atari",
         "A policy that observes the memory of the console plays Pong, at the right.",
         Shot(range(0, 360, 3), width=320, fps=15.0),
+        config="atari/pong_ram",
         max_steps=400,
         width=480,
         fps=20.0,
