@@ -200,6 +200,10 @@ class _Line:
             yield path.relative_to(_CONFIGS).with_suffix("").as_posix(), comments[-1]
         yield from self.files(".yaml", ".yml")
 
+    def runs_and_sources(self) -> Iterator[tuple[str, str]]:
+        """Yield runs, and what can be trained; folders once."""
+        yield from dict.fromkeys([*self.runs(), *self.sources()])
+
     def tags(self) -> Iterator[tuple[str, str]]:
         """Yield the policy tags of the run or run configuration that is named before."""
         yield from ((tag, "policy") for tag in section_of(self.config().get("policy")))
@@ -262,6 +266,7 @@ VALUES: dict[str, Callable[[_Line], Candidates]] = {
     "<env or yaml>": _Line.sources,
     "<env>": _Line.environments,
     "<run>": _Line.runs,
+    "<run, env or yaml>": _Line.runs_and_sources,
     "RUN": _Line.runs,
     "<sweep>": _Line.runs,
     "FILE": lambda line: line.files(""),

@@ -35,6 +35,8 @@ COMPLETED = [
     ("evaluate my_runs/saved --random r", ["runner"]),
     ("plot my_runs/saved -m losses/e", ["losses/entropy/tagger"]),
     ("check tag_gridworld grid", ["grid_length="]),
+    ("web overc", ["overcooked"]),
+    ("web my_runs/", ["my_runs/saved/", "my_runs/one.yaml"]),
     ("completion z", ["zsh"]),
 ]
 

@@ -232,7 +232,7 @@ def test_convolutions_with_sizes_of_their_own_are_those_of_the_published_network
     assert model.logits(torch.zeros(3, 4, 84, 84, dtype=torch.uint8)).shape == (3, 6)
     with pytest.raises(DefinitionError, match="nothing is left"):
         built(options, spaces.Box(0, 255, (4, 20, 20), np.uint8), spaces.Discrete(6), seed=0)
-    with pytest.raises(ConfigError, match=r"stride.*found 2 numbers"):
+    with pytest.raises(ConfigError, match=r"stride: found \[2, 1\] .*one number, or one for each of the 3 filters"):
         convolutional(filters=[8, 8, 8], stride=[2, 1])
 
 
