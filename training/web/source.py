@@ -1,4 +1,4 @@
-"""What a page is made of: the environment of a run or of a run configuration, and trained policies."""
+"""Contents of a page: the environment of a run or of a run configuration, and trained policies."""
 
 from __future__ import annotations
 
