@@ -16,14 +16,13 @@ from gymnasium import spaces
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import DefinitionError, shown
-from warpdrive.figures import png_address
 from warpdrive.fused_step.binding import named_parameters
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.scene import fields, geometry
 from warpdrive.scene.colours import DARK, LIGHT
-from warpdrive.scene.scene import Scene
 from warpdrive.spaces import SpaceArray, action_arrays
 from warpdrive.training.inference.trained_policy import TrainedPolicy
+from warpdrive.training.replay.player.page import described_scenery
 from warpdrive.training.web.game import Game, digest_of_steps
 from warpdrive.training.web.program import Program, fitting_replicas, lengths_of, numbers_of, program_of
 
@@ -255,8 +254,9 @@ def _scenery(env: EnvWrapper) -> dict[str, Any]:
     for steps in (0, 1, 1, 4, 16):
         for _ in range(steps):
             replicas.step()
-        scenes += [_described(environment.scenery(state)) for state in _states(replicas)]
+        scenes += [described_scenery(environment.scenery(state)) for state in _states(replicas)]
     first, *others = scenes
+    del first["caption"]  # of one state
     for kind in ("polygons", "texts", "images"):
         first[kind] = [part for part in first[kind] if all(part in other[kind] for other in others)]
     return first
@@ -266,26 +266,3 @@ def _states(env: EnvWrapper) -> Iterator[dict[str, Any]]:
     names = [name for name in env.ctx.state_names if "." not in name]
     for replica in range(env.num_envs):
         yield {name: env.ctx[name][replica].numpy().copy() for name in names}
-
-
-def _described(scene: Scene) -> dict[str, Any]:
-    return {
-        "view": [float(end) for end in scene.view],
-        "images": [
-            {"place": [float(end) for end in image.place], "source": png_address(image.pixels)}
-            for image in scene.images
-        ],
-        "polygons": [
-            {
-                "points": [float(f"{number:.6g}") for number in np.asarray(polygon.points).reshape(-1)],
-                "colour": int(polygon.colour),
-                "edge": int(polygon.edge),
-                "line": float(polygon.line),
-            }
-            for polygon in scene.polygons
-        ],
-        "texts": [
-            {"x": float(text.x), "y": float(text.y), "text": text.text, "size": float(text.size), "colour": text.colour}
-            for text in scene.texts
-        ],
-    }

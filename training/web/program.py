@@ -1,6 +1,6 @@
 """Game as a program for a page: one WebAssembly module, and the arrays and argument tables that a host makes for it.
 
-Which arrays have a row for each replica is known from a game of a prime number of replicas, so that no other length
+A game of a prime number of replicas tells which arrays have a row for each replica, so that no other length
 equals it; a host makes them for any number of replicas.
 """
 

@@ -137,7 +137,7 @@ class _Contents:
         for scene in scenes:  # most environments return the same polygons again and again
             key = (*map(id, (*scene.polygons, *scene.texts, *scene.images)), hash((scene.view, scene.caption)))
             if key not in known:
-                text = json.dumps(_scenery(scene))
+                text = json.dumps(described_scenery(scene))
                 if text not in sceneries:
                     sceneries.append(text)
                 known[key] = sceneries.index(text)
@@ -216,7 +216,8 @@ def _names_to_show(film: Film, state: State) -> Iterable[str]:
             yield name
 
 
-def _scenery(scene: Scene) -> dict[str, Any]:
+def described_scenery(scene: Scene) -> dict[str, Any]:
+    """Return what a page draws behind the agents, as JSON has it."""
     return {
         "view": [float(end) for end in scene.view],
         "caption": scene.caption,
