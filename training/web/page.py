@@ -19,15 +19,13 @@ from warpdrive.errors import DefinitionError, shown
 from warpdrive.fused_step.binding import named_parameters
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.scene import fields, geometry
-from warpdrive.scene.colours import DARK, LIGHT
+from warpdrive.scene.page import described_scenery, drawing_constants
 from warpdrive.spaces import SpaceArray, action_arrays
 from warpdrive.training.inference.trained_policy import TrainedPolicy
-from warpdrive.training.replay.player.page import described_scenery
 from warpdrive.training.web.game import Game, digest_of_steps
 from warpdrive.training.web.program import Program, fitting_replicas, lengths_of, numbers_of, program_of
 
 _ASSETS = Path(__file__).parent / "assets"
-_KINDS = ("CIRCLE", "RECTANGLE", "TRIANGLE", "SECTOR", "SEGMENT")
 _MAX_SHAPES = 20_000
 """Shapes that a page can draw in each frame."""
 _MOST_REPLICAS = 64
@@ -132,10 +130,7 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
         "kept": [name for name in compiled.ctx if name.startswith("sampler.logits_")],
         "longestTrail": _LONGEST_TRAIL if _has_trails(game) else 0,
         "scenery": _scenery(env),
-        "palettes": {"light": LIGHT, "dark": DARK},
-        "colourNames": LIGHT._fields,
-        "fields": fields.FIELDS,
-        "kinds": {name: getattr(fields, name) for name in _KINDS},
+        **drawing_constants(),
         "trail": {"opacity": geometry.OPACITY, "longestPart": geometry.LONGEST_PART},
         "verify": {
             "replicas": VERIFIED_REPLICAS,

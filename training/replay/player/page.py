@@ -16,8 +16,7 @@ from warpdrive.environment import State
 from warpdrive.figures import png_address
 from warpdrive.scene import fields, geometry
 from warpdrive.scene.artist import Artist
-from warpdrive.scene.colours import DARK, LIGHT
-from warpdrive.scene.scene import Scene
+from warpdrive.scene.page import described_scenery, drawing_constants
 from warpdrive.training.replay.few_colours import few_colours
 from warpdrive.training.replay.film import Film
 from warpdrive.training.replay.player.series import Series, series, size_of
@@ -31,7 +30,6 @@ _COMPONENTS = 8
 """Arrays of more numbers per agent, such as pictures, are not shown."""
 _FEW_SHAPES = 100_000
 """Up to so many shapes, all numbers are stored finely."""
-_KINDS = ("CIRCLE", "RECTANGLE", "TRIANGLE", "SECTOR", "SEGMENT")
 _WHOLE_NUMBERS = (fields.KIND, fields.COLOUR, fields.EDGE, fields.LAYER, fields.TRAIL)
 
 
@@ -54,10 +52,7 @@ def player_page(films: Sequence[Film], frames_per_second: float, seconds_at_an_e
         "title": title,
         "framesPerSecond": frames_per_second,
         "secondsAtAnEnd": seconds_at_an_end,
-        "palettes": {"light": LIGHT, "dark": DARK},
-        "colourNames": LIGHT._fields,
-        "fields": fields.FIELDS,
-        "kinds": {name: getattr(fields, name) for name in _KINDS},
+        **drawing_constants(),
         "trail": {"shades": geometry.SHADES, "opacity": geometry.OPACITY, "longestPart": geometry.LONGEST_PART},
         "tags": films[0].recording.policy_tags,
         "colours": _colours_of_tags(films[0]),
@@ -214,31 +209,6 @@ def _names_to_show(film: Film, state: State) -> Iterable[str]:
         count = array[0].size if array.shape[:1] == (agents,) else array.size
         if 0 < count <= _COMPONENTS and array.dtype.kind in "biuf":
             yield name
-
-
-def described_scenery(scene: Scene) -> dict[str, Any]:
-    """Return what a page draws behind the agents, as JSON has it."""
-    return {
-        "view": [float(end) for end in scene.view],
-        "caption": scene.caption,
-        "images": [
-            {"place": [float(end) for end in image.place], "source": png_address(image.pixels)}
-            for image in scene.images
-        ],
-        "polygons": [
-            {
-                "points": [float(f"{number:.6g}") for number in np.asarray(polygon.points).reshape(-1)],
-                "colour": int(polygon.colour),
-                "edge": int(polygon.edge),
-                "line": float(polygon.line),
-            }
-            for polygon in scene.polygons
-        ],
-        "texts": [
-            {"x": float(text.x), "y": float(text.y), "text": text.text, "size": float(text.size), "colour": text.colour}
-            for text in scene.texts
-        ],
-    }
 
 
 def _pictures(film: Film, index: int, steps: Sequence[int]) -> list[str]:
