@@ -90,6 +90,7 @@ def execute(notebook: NotebookNode, on_cell: Callable[[int], object] | None = No
             kernel_name=KERNEL["name"],
             record_timing=False,
             coalesce_streams=True,
+            shutdown_kernel="immediate",  # a graceful one waits a second for Python to end
             on_cell_start=None if on_cell is None else lambda cell, cell_index: on_cell(cell_index),
             resources={"metadata": {"path": folder}},
         ).execute()

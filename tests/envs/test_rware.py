@@ -90,7 +90,7 @@ CROWDS: dict[str, dict[str, Any]] = {
 def test_random_states_agree(name):
     """Queues, contested cells, circles, swaps and deliveries, one after the other, from any state."""
     env = MultiRobotWarehouse(**CROWDS[name])
-    number, rng = 400, np.random.default_rng(1)
+    number, rng = 150, np.random.default_rng(1)
     wrapper = wd.EnvWrapper(env, number, "cpu", seed=2)
     wrapper.reset()
     other = reference.Original(env)

@@ -13,6 +13,8 @@ import pytest
 from browser import Opened, browser, opened  # noqa: F401 (fixtures)
 from paths import ROOT
 
+from warpdrive.file_lock import locked
+
 pytest.importorskip("zensical", reason="the documentation is built with the extra 'docs'")
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -42,9 +44,12 @@ class Links(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("docs") / "site"
-    assert docs_site.main(["--output", str(folder)]) == 0
+def site(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Path:
+    """Give the site, which is built once for all workers."""
+    folder = tmp_path_factory.getbasetemp().parent / f"site_{testrun_uid}"
+    with locked(folder.with_suffix(".lock")):
+        if not folder.exists():
+            assert docs_site.main(["--output", str(folder)]) == 0
     return folder
 
 

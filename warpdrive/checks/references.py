@@ -11,7 +11,6 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from warpdrive.checks.debugger import debug
 from warpdrive.environment import Environment
 from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.importing import load_attribute
@@ -295,7 +294,7 @@ class Draws:
 
     def _drawn(self, kind: int, agent: int, n: int) -> Any:
         numbers, integers = np.zeros(1, np.float32), np.zeros(1, np.int32)
-        debug(_draw)[1, 1](self._rng, kind, agent, n, numbers, integers)
+        _draw[1, 1](self._rng, kind, agent, n, numbers, integers)
         return integers[0] if kind == 2 else numbers[0]
 
 
