@@ -309,7 +309,7 @@ class Atari(wd.Environment):
         self.first_line, self.height, self.last_line = rule.first_line, rule.height, SECOND_LINES[rule.display]
         actions = range(controllers.NUM_ACTIONS) if flag("full_action_space", full_action_space) else rule.actions
         self.buttons = np.zeros(controllers.NUM_ACTIONS, np.int32)
-        self.buttons[: len(actions)] = actions
+        self.buttons[: len(actions)] = [0 if action in rule.ignored else action for action in actions]
         self.policy_tags = {"agent": [0]} if self.num_agents == 1 else {"first": [0], "second": [1]}
         self.action_space = spaces.Discrete(len(actions))
         self._prepare_observations(obs_type, screen_size, frame_stack, flag("max_pool", max_pool))

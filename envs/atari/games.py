@@ -83,6 +83,8 @@ class Game:
     second_score: tuple[Term, ...] = ()
     """Terms whose sum is the second player's score; if there are none, it loses what the first one gains."""
     difficulties: tuple[int, ...] = (0,)
+    ignored: tuple[int, ...] = ()
+    """Actions that ale-py replaces by 0."""
     start_actions: tuple[int, ...] = ()
     """Actions of a frame each after RESET."""
     controller: str = "joystick"
@@ -608,6 +610,7 @@ _GAMES = (
         actions=(0, 3, 4),
         score=(Term(0xE8, -6000), Term(0xE9, -100, bcd=True), Term(0xEA, -1, bcd=True)),
         over=((Compare(0x91, "==", 0xFF),),),
+        ignored=(1, *range(10, 18)),
         start_actions=(5,) * 16,
     ),
     Game(
