@@ -54,6 +54,10 @@ def extremes(values, others, found):
     found[env, agent, 1] = min(x, y)
     found[env, agent, 2] = max(x, np.float32(0))
     found[env, agent, 3] = min(np.float32(0), x)
+    found[env, agent, 4] = min(x, np.float32(env - agent))
+    found[env, agent, 5] = max(np.float32(agent - env), x)
+    found[env, agent, 6] = min(max(x, -y), y)
+    found[env, agent, 7] = max(min(np.float32(0), x), max(y, np.float32(0)))
 
 
 @wd.kernel
@@ -108,12 +112,12 @@ def test_extremes_have_the_same_signs_and_leave_out_nan(wasm: Backend) -> None:
     numbers = torch.tensor([0.0, -0.0, 1.0, -1.0, math.nan, math.inf])
     results = []
     for backend in (load_backend("cpu"), wasm):
-        found = torch.zeros(REPLICAS, 6, 4)
+        found = torch.zeros(REPLICAS, 6, 8)
         others = torch.stack([numbers.roll(shift) for shift in range(REPLICAS)])
         launch(backend, extremes, {"values": numbers.repeat(REPLICAS, 1), "others": others, "found": found})()
         results.append(found)
     assert results[0].numpy().tobytes() == results[1].numpy().tobytes()
-    assert results[1].isnan().sum() == 2  # those of two NaN
+    assert results[1][..., :2].isnan().sum() == 2  # those of two NaN
 
 
 def test_what_it_lacks_is_refused_with_file_and_line(wasm: Backend) -> None:
