@@ -137,7 +137,7 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
             "seed": str(env.seed),
             "steps": options.verified_steps,
             "digest": digest,
-            "inexact": program.inexact,
+            "inexact": [Path(place).name for place in program.inexact],
         },
     }
     parts = {
