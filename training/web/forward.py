@@ -9,8 +9,8 @@ compilers may compute several at once without changing any sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from warpdrive.kernels.kernel import Kernel, device_function, kernel_from_source
 from warpdrive.spaces import SpaceArray
 from warpdrive.training.models.base import Actor
 from warpdrive.training.models.continuous import DeterministicActor, SquashedActor
+from warpdrive.training.models.convolutions import OfImages
 from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.q_network import QNetwork, RecurrentQNetwork
 from warpdrive.training.models.recurrent import Recurrent
@@ -107,14 +108,14 @@ def forward_of(tag: str, model: Actor, seen: Sequence[SpaceArray], can_leave: bo
         The forward pass.
 
     Raises:
-        ExportError: If the model is not one of perceptrons and recurrent units.
+        ExportError: If the model is not one of the library's.
     """
     writer = _Writer(tag)
     flatten = model.flatten if isinstance(model, TwoHeaded | Recurrent | QNetwork | _CONTINUOUS) else None
     if not isinstance(flatten, Flatten):
         raise ExportError(
-            f"policy '{tag}': its model is a {type(model).__name__}, which pages cannot compute: expected a perceptron "
-            "or recurrent units"
+            f"policy '{tag}': its model is a {type(model).__name__}, which pages cannot compute: expected perceptrons, "
+            "convolutions or recurrent units of the library"
         )
     parameters = ["rows", "logits"]
     for number in range(len(seen)):
@@ -123,23 +124,23 @@ def forward_of(tag: str, model: Actor, seen: Sequence[SpaceArray], can_leave: bo
     state_size = 0
     values = writer.flattened(flatten, seen, can_leave)
     if isinstance(model, TwoHeaded):
-        outputs = writer.layers(writer.layers(values, _layers(model.trunk)), _layers(model.policy))
+        outputs = writer.layers(writer.layers(values, model.trunk), model.policy)
         writer.logits(outputs, model.log_std, model._num_means)
     elif isinstance(model, Recurrent | RecurrentQNetwork):
         parameters += ["timestep", "memory"]
         cell = model.cells[0]
         state_size = model.state_size // len(model.cells)
-        features = writer.layers(values, _layers(model.encoders[0]))
+        features = writer.layers(values, model.encoders[0])
         state = writer.cell(cell, features, model.units, can_leave)
         if isinstance(model, Recurrent):
-            writer.logits(writer.layers(state, _layers(model.policy)), model.log_std, model._num_means)
+            writer.logits(writer.layers(state, model.policy), model.log_std, model._num_means)
         else:
-            writer.scaled(writer.layers(state, _layers(model.value)))
+            writer.scaled(writer.layers(state, model.value))
     elif isinstance(model, QNetwork):
-        writer.scaled(writer.layers(writer.layers(values, _layers(model.features)), _layers(model.value)))
+        writer.scaled(writer.layers(writer.layers(values, model.features), model.value))
     else:
         assert isinstance(model, _CONTINUOUS)
-        outputs = writer.layers(writer.layers(values, _layers(model.features)), _layers(model.policy))
+        outputs = writer.layers(writer.layers(values, model.features), model.policy)
         writer.continuous(outputs, model)
     text = "\n".join(
         [
@@ -157,17 +158,13 @@ def forward_of(tag: str, model: Actor, seen: Sequence[SpaceArray], can_leave: bo
 _CONTINUOUS = DeterministicActor | SquashedActor
 
 
-def _layers(module: nn.Module) -> list[nn.Module]:
-    if isinstance(module, nn.Identity):
-        return []
-    return list(module) if isinstance(module, nn.Sequential) else [module]
-
-
+@dataclass(frozen=True)
 class _Values:
-    """Local array of the kernel, and its length."""
+    """Local array of the kernel, its length, and for images, ``[height, width, channels]``, their channels and size."""
 
-    def __init__(self, name: str, size: int) -> None:
-        self.name, self.size = name, size
+    name: str
+    size: int
+    image: tuple[int, int, int] = (0, 0, 0)
 
 
 class _Writer:
@@ -205,20 +202,30 @@ class _Writer:
             self._loop(values.size, [f"{values.name}[i] = min(max({standardised}, -{most}), {most})"])
         return values
 
-    def layers(self, values: _Values, layers: Iterable[nn.Module]) -> _Values:
-        """Write layers of a perceptron."""
-        for layer in layers:
-            if isinstance(layer, nn.Linear):
-                values = self._linear(values, layer.weight, layer.bias)
-            elif isinstance(layer, nn.LayerNorm):
-                self._layer_norm(values, layer)
-            elif type(layer) in _ACTIVATIONS:
-                self._loop(values.size, [f"{values.name}[i] = {_ACTIVATIONS[type(layer)]}({values.name}[i])"])
-            else:
-                raise ExportError(
-                    f"policy '{self.tag}': its model has a layer {type(layer).__name__}, which pages cannot compute: "
-                    "expected linear layers with activations"
-                )
+    def layers(self, values: _Values, layer: nn.Module) -> _Values:
+        """Write a layer, or layers one after the other."""
+        if isinstance(layer, OfImages):
+            channels, height, width = layer.image_shape
+            values = replace(self._transposed(values, channels, height * width), image=layer.image_shape)
+        if isinstance(layer, nn.Sequential):
+            for part in layer:
+                values = self.layers(values, part)
+        elif isinstance(layer, nn.Linear):
+            values = self._linear(values, layer.weight, layer.bias)
+        elif isinstance(layer, nn.Conv2d):
+            values = self._convolution(values, layer)
+        elif isinstance(layer, nn.Flatten):
+            channels, height, width = values.image
+            values = self._transposed(values, height * width, channels)
+        elif isinstance(layer, nn.LayerNorm):
+            self._layer_norm(values, layer)
+        elif type(layer) in _ACTIVATIONS:
+            self._loop(values.size, [f"{values.name}[i] = {_ACTIVATIONS[type(layer)]}({values.name}[i])"])
+        elif not isinstance(layer, nn.Identity):
+            raise ExportError(
+                f"policy '{self.tag}': its model has a layer {type(layer).__name__}, which pages cannot compute: "
+                "expected linear layers and convolutions with activations"
+            )
         return values
 
     def cell(self, cell: nn.Module, inputs: _Values, units: int, can_leave: bool) -> _Values:
@@ -312,6 +319,43 @@ class _Writer:
             f"    {o}({outputs.size}):",
             f"        {name}[o] = {name}[o] + x * {matrix}[i, o]",
         ]
+        return outputs
+
+    def _convolution(self, inputs: _Values, layer: nn.Conv2d) -> _Values:
+        """Write a convolution of images whose channels are the last axis."""
+        channels, height, width = inputs.image
+        (rows, columns), (down, right) = layer.kernel_size, layer.stride
+        above, left = (int(pad) for pad in layer.padding)
+        filters = layer.out_channels
+        new_height = (height + 2 * above - rows) // down + 1
+        new_width = (width + 2 * left - columns) // right + 1
+        outputs = replace(self._new(filters * new_height * new_width), image=(filters, new_height, new_width))
+        kernel = self._weight(layer.weight.permute(2, 3, 1, 0))
+        offset = "ZERO" if layer.bias is None else f"{self._weight(layer.bias)}[o]"
+        out = f"{outputs.name}[at + o]"
+        self.lines += [
+            f"for y in range({new_height}):",
+            f"    for x in range({new_width}):",
+            f"        at = (y * {new_width} + x) * {filters}",
+            f"        for o in range({filters}):",
+            f"            {out} = {offset}",
+            f"        for j in range(max(0, {above} - y * {down}), min({rows}, {height + above} - y * {down})):",
+            f"            for i in range(max(0, {left} - x * {right}), min({columns}, {width + left} - x * {right})):",
+            f"                pixel = ((y * {down} + j - {above}) * {width} + x * {right} + i - {left}) * {channels}",
+            f"                for c in range({channels}):",
+            f"                    value = {inputs.name}[pixel + c]",
+            f"                    for o in range({filters}):",
+            f"                        {out} = {out} + value * {kernel}[j, i, c, o]",
+        ]
+        return outputs
+
+    def _transposed(self, values: _Values, rows: int, columns: int) -> _Values:
+        """Write the transposition of a matrix."""
+        outputs = self._new(values.size)
+        place = f"i * {columns} + o"
+        self._loop(
+            rows, [f"for o in range({columns}):", f"    {outputs.name}[o * {rows} + i] = {values.name}[{place}]"]
+        )
         return outputs
 
     def _layer_norm(self, values: _Values, layer: nn.LayerNorm) -> None:

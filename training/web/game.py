@@ -37,7 +37,7 @@ class Game:
         hashed: Names of the arrays of which :meth:`state_words` consists.
 
     Raises:
-        ExportError: If a policy is of another kind than perceptrons and recurrent units.
+        ExportError: If the model of a policy is not one of the library's.
     """
 
     def __init__(self, env: EnvWrapper, policies: Mapping[str, TrainedPolicy], greedy: bool = False) -> None:

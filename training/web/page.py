@@ -137,6 +137,7 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
             "seed": str(env.seed),
             "steps": options.verified_steps,
             "digest": digest,
+            "inexact": [Path(place).name for place in program.inexact],
         },
     }
     parts = {

@@ -6,6 +6,7 @@ equals it; a host makes them for any number of replicas.
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,11 +19,13 @@ from warpdrive import random
 from warpdrive.backends.interface import PortableCode
 from warpdrive.backends.loading import portable_compiler
 from warpdrive.backends.wasm.compile import compile_module
+from warpdrive.backends.wasm.functions import replaced
 from warpdrive.errors import ExportError
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.training.web.game import Game
 
 Array = npt.NDArray[Any]
+_log = logging.getLogger("warpdrive")
 
 PRIMES = (67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113)
 """Numbers of replicas of which one is no length of another axis."""
@@ -51,11 +54,13 @@ class Program:
             ``{stream: first draw}`` for random streams, ``"replicas"``, or ``{value: number}``. A kernel has a row
             ``[array, offset, shape, strides]`` for each array of its table, in order.
         data: First contents of arrays.
+        inexact: Functions of ``math`` whose bits may differ from those of the CPU backend, with file and line.
     """
 
     module: bytes
     description: dict[str, Any]
     data: bytes
+    inexact: list[str]
 
     def packed(self) -> bytes:
         """Return module and data, deflated."""
@@ -80,7 +85,7 @@ def program_of(game: Game) -> Program:
         name: compiler.portable(kernel.fusion, kernel.arguments, env.num_envs, env.num_agents)
         for name, kernel in game.kernels.items()
     }
-    linked = compile_module(codes)
+    linked = compile_module(codes, compiler)
     layout = _Layout(game)
     kernels = {name: layout.table(name, code) for name, code in codes.items()}
     description = {
@@ -90,7 +95,12 @@ def program_of(game: Game) -> Program:
         "hashed": game.hashed,
         "faults": {name: code.faults for name, code in codes.items() if code.faults},
     }
-    return Program(linked.module, description, bytes(layout.data))
+    inexact = list(
+        dict.fromkeys(f"{at}: math.{name}" for code in codes.values() for name, at in replaced(code).items())
+    )
+    for place in inexact:
+        _log.warning("%s is computed by wd.math, whose bits may differ from the CPU's: use wd.math for the same", place)
+    return Program(linked.module, description, bytes(layout.data), inexact)
 
 
 def fitting_replicas(lengths: set[int]) -> int:

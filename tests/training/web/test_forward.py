@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from torch import nn
 
-from warpdrive.backends.loading import wasm_backend
+from warpdrive.backends.loading import load_backend, wasm_backend
 from warpdrive.errors import ExportError
+from warpdrive.kernels.fusion import Fusion
+from warpdrive.spaces import SpaceArray
+from warpdrive.training.models import build_actor_critic
 from warpdrive.training.models.base import ActorCritic
+from warpdrive.training.models.options import ConvolutionalConfig
 from warpdrive.training.web.forward import forward_of
 from warpdrive.training.web.game import Game, digest, observations_of
 
@@ -42,6 +48,27 @@ def test_logits_are_those_of_pytorch(make: Any, case: str) -> None:
         game.launch("actions")
         game.launch("step")
     assert expected.abs().max() > 0.1
+
+
+def test_convolutions_are_those_of_pytorch_and_the_same_as_webassembly() -> None:
+    pytest.importorskip("wasmtime")
+    space = spaces.Box(-1.0, 1.0, (3, 7, 6), np.float32)
+    options = ConvolutionalConfig(filters=[4, 5], kernel_size=[3, 2], stride=[2, 1], hidden=[])
+    torch.manual_seed(5)
+    model = build_actor_critic(options, space, spaces.Discrete(5))
+    for parameter in model.parameters():
+        parameter.data.normal_(0.0, 0.4)
+    images, found = torch.rand(3, 2, *space.shape), {}
+    seen = SpaceArray("observations", (), (0, 1), space, images.shape[1:], np.dtype(np.float32))
+    forward = forward_of("agent", model, [seen], can_leave=False)
+    for backend in (load_backend("cpu"), wasm_backend()):
+        logits, rows = torch.zeros(3, 2, 5), torch.arange(2, dtype=torch.int32)
+        arguments = {"rows": rows, "logits": logits, "seen_0": images.flatten(2), "seen_rows_0": rows}
+        weights = {name: torch.from_numpy(values) for name, values in forward.weights.items()}
+        backend.bind(Fusion.of(forward.kernel), arguments | weights, 3, 2)()
+        found[backend.name] = logits
+    torch.testing.assert_close(found["cpu"], model.logits(images), rtol=2e-5, atol=2e-5)
+    assert found["cpu"].numpy().tobytes() == found["wasm"].numpy().tobytes()
 
 
 def test_a_game_is_the_same_as_webassembly(make: Any) -> None:

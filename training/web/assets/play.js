@@ -455,7 +455,11 @@
   }
 
   async function verify() {
-    const { replicas, seed, steps, digest } = data.verify, button = element("verify"), said = element("verdict");
+    const { replicas, seed, steps, digest, inexact } = data.verify, button = element("verify"), said = element("verdict");
+    if (inexact.length) {
+      said.textContent = `not verified: bits may differ from those computed natively: ${inexact.join("; ")}`;
+      return;
+    }
     button.disabled = true;
     const began = performance.now();
     const own = new Game(loaded, program.description, replicas, seed);

@@ -23,6 +23,7 @@ from warpdrive.kernels.errors import KernelError, place
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.language import AXES
 from warpdrive.kernels.lowering import resolve_kernel
+from warpdrive.kernels.name_lookup import look_up, source_of
 
 Array = npt.NDArray[Any]
 
@@ -103,8 +104,9 @@ def _calls(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, str]:
     resolved = resolve_kernel(kernel.source, {**baked_numbers(arguments), **baked_values(kernel, arguments)})
     calls: dict[str, str] = {}
     for function in (resolved.function, *resolved.function.callees()):
-        for node in ast.walk(function.source.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+        for node in function.source.facts.calls:
+            is_of_python = source_of(look_up(node.func, function.source, function.source.facts.local_names)) is not None
+            if isinstance(node.func, (ast.Name, ast.Attribute)) and not is_of_python:
                 name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
                 calls.setdefault(name, place(node))
     return calls

@@ -31,7 +31,7 @@ class WasmBackend:
         """Bind arguments to a fused kernel; see :class:`warpdrive.backends.interface.Backend`."""
         from warpdrive.backends.wasm.run import WasmLaunch
 
-        return WasmLaunch(self.compiler.portable(fusion, arguments, blocks, threads))
+        return WasmLaunch(self.compiler.portable(fusion, arguments, blocks, threads), self.compiler)
 
     def replicas_at_once(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> int:
         """Return 1: replicas run one after the other; see :class:`warpdrive.backends.interface.Backend`."""

@@ -73,14 +73,15 @@ define internal {kind} @wd.{name}.{suffix}({kind} %a, {kind} %b) alwaysinline {{
   %r = select i1 %nan, {kind} %b, {kind} %m
   %other = fcmp {relation} {kind} %a, %b
   %s = select i1 %other, {kind} %a, {kind} %b
-  %known = call i1 @llvm.is.constant.{suffix}({kind} %b)
+  %never.nan = fcmp ord {kind} %b, %b
+  %known = call i1 @llvm.is.constant.i1(i1 %never.nan)
   %t = select i1 %known, {kind} %s, {kind} %r
   ret {kind} %t
 }}
-declare i1 @llvm.is.constant.{suffix}({kind})
+declare i1 @llvm.is.constant.i1(i1)
 """
 # Of zeros with different signs, which LLVM leaves open, these return the one that LLVM returns on x86: the second if it
-# is a constant, and else the first.
+# knows that this is not NaN (a constant, a converted integer), and else the first.
 
 _FMOD = """
 define internal {kind} @wd.fmod.{suffix}({kind} %x, {kind} %y) {{

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from warpdrive.backends.interface import MachineCode, PortableCode
+from warpdrive.backends.interface import MachineCode, PortableCode, PortableCompiler
 from warpdrive.backends.wasm.compile import compile_module
 from warpdrive.backends.wasm.link import PAGE
 from warpdrive.backends.wasm.memory import Image
@@ -21,14 +21,15 @@ class WasmLaunch:
 
     Args:
         code: The code of the kernel.
+        compiler: The compiler that it comes from.
 
     Raises:
         BackendError: If wasmtime is not installed.
         KernelError: If the kernel cannot be compiled.
     """
 
-    def __init__(self, code: PortableCode) -> None:
-        linked = compile_module({_ENTRY: code})
+    def __init__(self, code: PortableCode, compiler: PortableCompiler) -> None:
+        linked = compile_module({_ENTRY: code}, compiler)
         self._code, self._arrays = code, [array for _, array in code.arrays]
         self._image = image = Image(self._arrays, linked.first_free)
         words = image.table(self._arrays)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,8 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.backends.interface import Backend
-from warpdrive.backends.loading import load_backend
+from warpdrive.backends.loading import load_backend, portable_compiler
+from warpdrive.backends.wasm.functions import replaced
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Fusion
 
@@ -54,12 +56,24 @@ def extremes(values, others, found):
     found[env, agent, 1] = min(x, y)
     found[env, agent, 2] = max(x, np.float32(0))
     found[env, agent, 3] = min(np.float32(0), x)
+    found[env, agent, 4] = min(x, np.float32(env - agent))
+    found[env, agent, 5] = max(np.float32(agent - env), x)
+    found[env, agent, 6] = min(max(x, -y), y)
+    found[env, agent, 7] = max(min(np.float32(0), x), max(y, np.float32(0)))
+
+
+@wd.kernel
+def with_functions_of_math(values, found):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x = values[env, agent]
+    found[env, agent, 0] = wd.math.sin(x) + wd.math.atan2(x, np.float32(0.7))
+    found[env, agent, 1] = math.sin(x) + math.atan2(x, np.float32(0.7))
 
 
 @wd.kernel
 def with_sine(values):
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    values[env, agent] = math.sin(values[env, agent])
+    values[env, agent] = math.sin(values[env, agent] * 0.5)
 
 
 @wd.kernel
@@ -108,16 +122,28 @@ def test_extremes_have_the_same_signs_and_leave_out_nan(wasm: Backend) -> None:
     numbers = torch.tensor([0.0, -0.0, 1.0, -1.0, math.nan, math.inf])
     results = []
     for backend in (load_backend("cpu"), wasm):
-        found = torch.zeros(REPLICAS, 6, 4)
+        found = torch.zeros(REPLICAS, 6, 8)
         others = torch.stack([numbers.roll(shift) for shift in range(REPLICAS)])
         launch(backend, extremes, {"values": numbers.repeat(REPLICAS, 1), "others": others, "found": found})()
         results.append(found)
     assert results[0].numpy().tobytes() == results[1].numpy().tobytes()
-    assert results[1].isnan().sum() == 2  # those of two NaN
+    assert results[1][..., :2].isnan().sum() == 2  # those of two NaN
+
+
+def test_functions_of_math_are_those_of_wd_math(wasm: Backend) -> None:
+    found = torch.zeros(REPLICAS, 6, 2)
+    arguments = {"values": values(), "found": found}
+    launch(wasm, with_functions_of_math, arguments)()
+    assert found[..., 0].numpy().tobytes() == found[..., 1].numpy().tobytes() != bytes(found[..., 0].nbytes)
+    code = portable_compiler().portable(Fusion.of(with_functions_of_math), arguments, REPLICAS, 6)
+    line = inspect.getsourcelines(with_functions_of_math)[1] + 5
+    assert replaced(code) == {name: f"{__file__}:{line}" for name in ("sin", "atan2")}
 
 
 def test_what_it_lacks_is_refused_with_file_and_line(wasm: Backend) -> None:
-    with pytest.raises(KernelError, match=r"test_wasm\.py:\d+: sin: WebAssembly has no such function: use .* wd\.math"):
+    with pytest.raises(
+        KernelError, match=r"test_wasm\.py:\d+: sin: WebAssembly has no such function of this type: use .* wd\.math"
+    ):
         launch(wasm, with_sine, {"values": values()})
     with pytest.raises(KernelError, match=r"test_wasm\.py:\d+.*: threads wait for each other"):
         launch(wasm, waits_for_another, {"values": values(), "flags": torch.zeros(REPLICAS, dtype=torch.int32)})
