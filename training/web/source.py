@@ -117,9 +117,12 @@ def _replicas(config: RunConfig, seed: int, folder: Path | None, trust: bool) ->
     )
     if env.env.steps_on_host:
         raise ExportError(f"environment {env.env_name} is of another library, and has no kernels")
+    return adapted_replicas(with_fitting_pool(env), config.policy)
+
+
+def with_fitting_pool(env: EnvWrapper) -> EnvWrapper:
+    """Return replicas with as many of the start states as fit a page, the same ones if all do."""
     pool = [env.ctx[name] for name in env.ctx if name.startswith("pool.")]
     of_a_state = max(1, sum(array[:1].nbytes for array in pool))
     fitting = max(1, min(env.reset_pool_size, _POOL_BYTES // of_a_state))
-    if fitting < env.reset_pool_size:
-        env = env.like(1, seed, reset_pool_size=fitting)
-    return adapted_replicas(env, config.policy)
+    return env if fitting == env.reset_pool_size else env.like(1, env.seed, reset_pool_size=fitting)
