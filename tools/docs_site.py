@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from html import unescape
 from pathlib import Path
 
 import nbformat
@@ -224,8 +225,16 @@ def mathml(found: re.Match[str]) -> str:
 
 def notebook_page(path: Path, place: str, show: Callable[[str], None]) -> dict[str, str | bytes]:
     """Return the page of a notebook with its outputs, its pictures and the notebook itself, by place in the site."""
-    notebook = nbformat.read(path, as_version=4)
-    text, resources = MarkdownExporter().from_notebook_node(notebook, {"output_files_dir": f"{path.stem}_files"})
+    notebook, files = nbformat.read(path, as_version=4), f"{path.stem}_files"
+    text, resources = MarkdownExporter().from_notebook_node(notebook, {"output_files_dir": files})
+
+    def framed(found: re.Match[str]) -> str:
+        """Return an iframe that loads its page from a file once it is in sight."""
+        name = f"{files}/page_{len(resources['outputs'])}.html"
+        resources["outputs"][name] = unescape(found[1]).encode()
+        return f'<iframe loading="lazy" src="{name}"'
+
+    text = re.sub(r'<iframe srcdoc="([^"]*)"', framed, text)
     heading, _, rest = page(text.strip(), path.relative_to(PROJECT).as_posix(), place, show).partition("\n")
     folder = os.path.dirname(place)
     return {

@@ -167,7 +167,8 @@ SUBJECTS = (
     Subject(
         "policies",
         "Policies and recordings",
-        "Trained policies act outside of a training run, are exported to other programs, recorded and animated. See "
+        "Trained policies act outside of a training run, are exported to other programs, recorded, animated and shown "
+        "live in pages. See "
         "[Exporting policies](../../guides/export.md) and [Rendering and "
         "replays](../../environments/index.md#rendering-and-replays).",
         {
@@ -176,6 +177,8 @@ SUBJECTS = (
             "warpdrive.Recording": {},
             "warpdrive.replay": {},
             "warpdrive.training.replay.animation.Animation": {},
+            "warpdrive.live": {},
+            "warpdrive.training.web.page.WebPage": {},
         },
     ),
     Subject(

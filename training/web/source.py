@@ -96,11 +96,17 @@ def _checkpoint_of(source: str, which: Which) -> Path | None:
 
 def _policies(config: RunConfig, folder: Path, trust: bool) -> dict[str, TrainedPolicy]:
     found = {}
-    for tag, settings in config.policy.items():
-        learned = settings.of if isinstance(settings, SelfPlayConfig) else tag
-        if learned is not None and isinstance(config.policy[learned], LearningConfig):
+    for tag in config.policy:
+        if (learned := learned_by(config, tag)) is not None:
             found[tag] = load_policy(folder, learned, trust=trust)
     return found
+
+
+def learned_by(config: RunConfig, tag: str) -> str | None:
+    """Return the policy tag whose trained policy acts for the agents of a tag; None if there is none."""
+    settings = config.policy[tag]
+    learned = settings.of if isinstance(settings, SelfPlayConfig) else tag
+    return learned if learned is not None and isinstance(config.policy[learned], LearningConfig) else None
 
 
 def _replicas(config: RunConfig, seed: int, folder: Path | None, trust: bool) -> EnvWrapper:

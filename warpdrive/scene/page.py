@@ -1,7 +1,8 @@
-"""Scenes as JSON, for pages that draw them in the browser."""
+"""Scenes as JSON for pages that draw them in the browser, and such pages within notebooks."""
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -47,3 +48,9 @@ def described_scenery(scene: Scene) -> dict[str, Any]:
             for text in scene.texts
         ],
     }
+
+
+def framed(page: str, title: str) -> str:
+    """Return a page in an iframe, which isolates its names and styles, for a notebook."""
+    sandbox = 'sandbox="allow-scripts" allow="fullscreen" style="width: 100%; height: 640px; border: 0"'
+    return f'<iframe srcdoc="{escape(page)}" {sandbox} title="{escape(title)}"></iframe>'

@@ -546,6 +546,7 @@
     element("replicas").value = settings.replicas;
     restart();
   });
+  element("link").hidden = location.protocol === "about:"; // within a notebook
   element("link").addEventListener("click", async () => {
     history.replaceState(null, "", address());
     await navigator.clipboard?.writeText(address()).catch(() => {});
