@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import base64
-import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ from warpdrive.errors import DefinitionError, shown
 from warpdrive.fused_step.binding import named_parameters
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.scene import fields, geometry
-from warpdrive.scene.page import described_scenery, drawing_constants, framed
+from warpdrive.scene.page import described_scenery, framed, page
 from warpdrive.spaces import SpaceArray, action_arrays
 from warpdrive.training.inference.trained_policy import TrainedPolicy
 from warpdrive.training.web.game import Game, digest_of_steps
@@ -138,7 +135,6 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
         "kept": [name for name in compiled.ctx if name.startswith("sampler.logits_")],
         "longestTrail": _LONGEST_TRAIL if _has_trails(game) else 0,
         "scenery": _scenery(env),
-        **drawing_constants(),
         "trail": {"opacity": geometry.OPACITY, "longestPart": geometry.LONGEST_PART},
         "verify": {
             "replicas": VERIFIED_REPLICAS,
@@ -147,14 +143,7 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
             "digest": digest,
         },
     }
-    parts = {
-        "title": escape(title),
-        "style": (_ASSETS / "page.css").read_text(encoding="utf-8"),
-        "script": "\n".join((_ASSETS / name).read_text(encoding="utf-8") for name in ("engine.js", "play.js")),
-        "data": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
-    }
-    page = (_ASSETS / "page.html").read_text(encoding="utf-8")
-    html = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)  # once: a title is not looked into
+    html = page(_ASSETS / "page.html", [_ASSETS / "engine.js", _ASSETS / "play.js"], title, data)
     return WebPage(html, title, len(program.module), len(program.data), digest, list(policies), program)
 
 

@@ -73,8 +73,7 @@ class Raster:
         self._shapes(pen, scene.shapes)
         for text in scene.texts:
             place = self._points(np.array([[text.x, text.y]]))[0]
-            font = font_of_size(max(8, round(text.size * self._pixels)))
-            pen.text(place, text.text, fill=self.colours[text.colour], font=font, anchor="mm")
+            self._write(pen, place, text.text, text.size * self._pixels, self.colours[text.colour])
         if self._reaches_out(scene):
             self._cover_margin(pen, box, size)
         pen.rectangle(box, outline=self.colours[fields.INK], width=_OVERSAMPLING)
@@ -130,8 +129,14 @@ class Raster:
                 pen.line([(x, y), end], fill=fill, width=width)
                 for cap_x, cap_y in ((x, y), end):
                     pen.circle((cap_x, cap_y), 0.5 * width, fill=fill)
+            elif kind == fields.NUMBER:
+                self._write(pen, (x, y), f"{shape[fields.LINE]:.0f}", 2 * b, fill)
             else:
                 pen.polygon(outline(kind, x, y, a, b, shape), fill=fill, outline=edge, width=_OVERSAMPLING)
+
+    @staticmethod
+    def _write(pen: Any, place: tuple[float, float], text: str, size: float, colour: RGB) -> None:
+        pen.text(place, text, fill=colour, font=font_of_size(max(8, round(size))), anchor="mm")
 
     def _trails(self, pen: Any, shapes: Shapes, earlier: Sequence[Shapes]) -> None:
         # Lines of one pixel are drawn much quicker. They become half a pixel, and so have a stronger colour.
