@@ -11,7 +11,7 @@ import numpy.typing as npt
 from warpdrive.figures import Frame, font_of_size
 from warpdrive.scene import fields
 from warpdrive.scene.colours import LIGHT, RGB, Palette, blend, rgb
-from warpdrive.scene.geometry import outline, trail_lines, visible
+from warpdrive.scene.geometry import behind_and_in_front, outline, trail_lines
 from warpdrive.scene.scene import Scene, Shapes
 
 _OVERSAMPLING = 2
@@ -69,8 +69,10 @@ class Raster:
             image.paste(pixels, (round(left), round(top)))
         for polygon in scene.polygons:
             self._polygon(pen, polygon.points, polygon.colour, polygon.edge, polygon.line)
+        behind, in_front = behind_and_in_front(scene.shapes)
+        self._shapes(pen, behind)
         self._trails(pen, scene.shapes, earlier)
-        self._shapes(pen, scene.shapes)
+        self._shapes(pen, in_front)
         for text in scene.texts:
             place = self._points(np.array([[text.x, text.y]]))[0]
             self._write(pen, place, text.text, text.size * self._pixels, self.colours[text.colour])
@@ -109,8 +111,7 @@ class Raster:
             closed = [*pixels, pixels[0]] if colour >= 0 else pixels
             pen.line(closed, fill=self.colours[edge], width=max(1, round(line * self._pixels)), joint="curve")
 
-    def _shapes(self, pen: Any, shapes: Shapes) -> None:
-        shown = visible(shapes)
+    def _shapes(self, pen: Any, shown: Shapes) -> None:
         kinds = shown[:, fields.KIND].astype(int).tolist()
         fills = [
             self._mixed(int(colour), opacity) for colour, opacity in shown[:, [fields.COLOUR, fields.OPACITY]].tolist()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from warpdrive.figures import png_address
 from warpdrive.scene import fields
 from warpdrive.scene.colours import LIGHT, Palette, blend
-from warpdrive.scene.geometry import Points, outline, trail_lines, visible
+from warpdrive.scene.geometry import Points, behind_and_in_front, outline, trail_lines
 from warpdrive.scene.scene import Scene, Shapes
 
 _ROUND = 'stroke-linecap="round" stroke-linejoin="round"'
@@ -60,9 +60,11 @@ class _Drawing:
             line = max(1.0, polygon.line * self.scale)
             fill = self.palette[polygon.colour] if polygon.colour >= 0 else "none"
             yield self._path(self._points(polygon.points), fill, edge, line, closed=polygon.colour >= 0)
+        behind, in_front = behind_and_in_front(self.scene.shapes)
+        yield from map(self._shape, behind)
         for colour, opacity, points in trail_lines(self.scene.shapes, earlier, self.scene.view, self._points):
             yield self._line(points, self._mixed(colour, opacity), _LINE)
-        yield from map(self._shape, visible(self.scene.shapes))
+        yield from map(self._shape, in_front)
         for text in self.scene.texts:
             (place,) = self._points(np.array([[text.x, text.y]]))
             yield self._written(place, text.text, text.size * self.scale, self.palette[text.colour])

@@ -183,7 +183,8 @@ def _colours_of_tags(film: Film) -> dict[str, int]:
     tags = film.recording.policy_tags
     shapes = film.shapes(0)
     if shapes is not None:
-        first = shapes[0].reshape(int(film.env.num_agents), -1, len(fields.FIELDS))[:, 0]
+        agents, each = int(film.env.num_agents), int(film.env.shapes_per_agent)
+        first = shapes[0][: agents * each].reshape(agents, each, len(fields.FIELDS))[:, 0]
         drawn = [set(first[agents, fields.COLOUR].astype(int).tolist()) for agents in tags.values()]
         if all(len(colours) == 1 for colours in drawn) and len(set.union(*drawn)) == len(tags):
             return dict(zip(tags, map(min, drawn), strict=True))

@@ -91,15 +91,17 @@
     pen.fillRect(0, 0, shown.width, shown.height);
     drawScenery(pen, shown.scenery, toX, toY, scale);
     if (panel.rows) {
+      const order = inOrder(shown), front = order.findIndex(row => panel.fields[LAYER](at, row) >= 0);
+      drawShapes(shown, order.splice(0, front < 0 ? order.length : front), toX, toY, scale);
       drawTrails(shown, toX, toY);
-      drawShapes(shown, toX, toY, scale);
+      drawShapes(shown, order, toX, toY, scale);
     }
     drawTexts(pen, shown.scenery, toX, toY, scale);
     if (agent !== null) ring(shown, toX, toY, scale);
   }
 
-  function drawShapes(shown, toX, toY, scale) {
-    const { panel, pen, at, width, height } = shown, { fields, rows } = panel;
+  /** Return the rows of shapes that are shown, those in front last. */
+  function inOrder({ panel: { fields, rows }, at }) {
     const order = [];
     let sorted = true;
     for (let row = 0; row < rows; row++)
@@ -108,6 +110,11 @@
         order.push(row);
       }
     if (!sorted) order.sort((one, other) => fields[LAYER](at, one) - fields[LAYER](at, other) || one - other);
+    return order;
+  }
+
+  function drawShapes(shown, order, toX, toY, scale) {
+    const { panel, pen, at, width, height } = shown, { fields } = panel;
     for (const row of order) {
       const [worldX, worldY, angle] = place(panel, at, row);
       const x = toX(worldX), y = toY(worldY), a = 0.5 * scale * fields[WIDTH](at, row), b = 0.5 * scale * fields[HEIGHT](at, row);

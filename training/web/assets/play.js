@@ -179,8 +179,9 @@
       const each = things.length / settings.replicas;
       drawShapes(pen, things.subarray(replica * each, (replica + 1) * each), toX, toY, scale);
     }
+    drawShapes(pen, shapes, toX, toY, scale, layer => layer < 0);
     drawTrails(pen, replica, shapes, rows, toX, toY, view);
-    drawShapes(pen, shapes, toX, toY, scale);
+    drawShapes(pen, shapes, toX, toY, scale, layer => layer >= 0);
     drawTexts(pen, data.scenery, toX, toY, scale);
     if (replica === chosen) for (const { agent } of people) if (agent !== null) {
       const at = shapeOf(shapes, agent);
@@ -188,9 +189,9 @@
     }
     canvas.classList.toggle("chosen", settings.replicas > 1 && replica === chosen);
   }
-  function drawShapes(pen, shapes, toX, toY, scale) {
+  function drawShapes(pen, shapes, toX, toY, scale, isDrawn = () => true) {
     const order = [];
-    for (let at = 0; at < shapes.length; at += FIELDS) if (shapes[at + KIND]) order.push(at);
+    for (let at = 0; at < shapes.length; at += FIELDS) if (shapes[at + KIND] && isDrawn(shapes[at + LAYER])) order.push(at);
     order.sort((one, other) => shapes[one + LAYER] - shapes[other + LAYER] || one - other);
     for (const at of order) drawShape(pen, field => shapes[at + field], toX(shapes[at + X]), toY(shapes[at + Y]), shapes[at + ANGLE], scale);
   }
