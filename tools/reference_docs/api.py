@@ -218,8 +218,11 @@ SUBJECTS = (
         "shapes of that agent. [Pictures](../../guides/authoring.md#pictures) shows a complete kernel.",
         {
             "warpdrive.draw": NO_MEMBERS,
-            **{f"warpdrive.draw.{name}": KERNEL_FUNCTIONS for name in ("circle", "rectangle", "triangle", "sector")},
-            **{f"warpdrive.draw.{name}": KERNEL_FUNCTIONS for name in ("line", "style", "trail")},
+            **{
+                f"warpdrive.draw.{name}": KERNEL_FUNCTIONS
+                for name in ("circle", "rectangle", "triangle", "sector", "number")
+            },
+            **{f"warpdrive.draw.{name}": KERNEL_FUNCTIONS for name in ("line", "number", "style", "trail")},
         },
         more=(
             "Colours are the constants `wd.draw.BLUE`, `RED`, `YELLOW`, `GREEN`, `PURPLE`, `SKY`, `ORANGE`, `GREY`, "
@@ -228,7 +231,7 @@ SUBJECTS = (
             "A kernel may also write shapes without these functions: `shapes[env, agent, index, field]`, where the "
             "field is one of `wd.draw.KIND`, `X`, `Y`, `WIDTH`, `HEIGHT`, `ANGLE`, `COLOUR`, `OPACITY`, `EDGE`, "
             "`LINE`, `LAYER` and `TRAIL` (`wd.draw.FIELDS` has their names), and the kind one of `wd.draw.NOTHING`, "
-            "`CIRCLE`, `RECTANGLE`, `TRIANGLE`, `SECTOR` and `SEGMENT`.",
+            "`CIRCLE`, `RECTANGLE`, `TRIANGLE`, `SECTOR` `SEGMENT` and `NUMBER`.",
         ),
     ),
     Subject(
