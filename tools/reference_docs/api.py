@@ -231,7 +231,7 @@ SUBJECTS = (
             "A kernel may also write shapes without these functions: `shapes[env, agent, index, field]`, where the "
             "field is one of `wd.draw.KIND`, `X`, `Y`, `WIDTH`, `HEIGHT`, `ANGLE`, `COLOUR`, `OPACITY`, `EDGE`, "
             "`LINE`, `LAYER` and `TRAIL` (`wd.draw.FIELDS` has their names), and the kind one of `wd.draw.NOTHING`, "
-            "`CIRCLE`, `RECTANGLE`, `TRIANGLE`, `SECTOR` `SEGMENT` and `NUMBER`.",
+            "`CIRCLE`, `RECTANGLE`, `TRIANGLE`, `SECTOR`, `SEGMENT` and `NUMBER`.",
         ),
     ),
     Subject(

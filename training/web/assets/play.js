@@ -318,6 +318,7 @@
     });
     if (data.numAgents < 2) element("two").hidden = true;
   }
+  const PLACES = ["left", "up", "down", "right"]; // order of buttons, after those of other keys
   function showControls() {
     const list = element("controls");
     list.textContent = "";
@@ -325,7 +326,7 @@
       if (agent === null) return;
       const row = make("div", list), names = new Set(Object.keys(controlsOf(agent)).flatMap(combination => combination.split("+")).filter(Boolean));
       const signs = { left: "\u2190", right: "\u2192", up: "\u2191", down: "\u2193" };
-      for (const name of names) {
+      for (const name of [...names].sort((one, other) => PLACES.indexOf(one) - PLACES.indexOf(other))) {
         const own = number === 1 ? SECOND[name] || name : name, button = make("button", row, signs[own] || own);
         button.type = "button";
         button.setAttribute("aria-label", `${name} of player ${number + 1}`);
