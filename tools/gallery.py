@@ -69,6 +69,7 @@ class Entry:
         config: The run configuration of the training, in ``tools/gallery/`` or shipped; "": that of the name.
         parameters: Parameters of the environment that differ from training.
         live: Those in the page of the documentation that runs it; None: the same.
+        live_caption: The words of that page; "": the same.
         replicas: The indices of the replicas shown side by side.
         max_steps: The number of steps; None: whole episodes.
         deterministic: If True, agents take the most probable action.
@@ -82,6 +83,7 @@ class Entry:
     config: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     live: Mapping[str, Any] | None = None
+    live_caption: str = ""
     replicas: Sequence[int] = (0,)
     max_steps: int | None = None
     deterministic: bool = False
@@ -127,6 +129,7 @@ ENTRIES = [
         Shot(range(0, 166, 3), width=480, fps=10.0),
         parameters={"agents_per_team": 1000, "map_size": 90, "gap": 8, "episode_length": 300},
         live={},
+        live_caption="Two teams of 64 fight on a grid.",
         max_steps=170,
         fps=15.0,
     ),

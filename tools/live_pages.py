@@ -43,7 +43,7 @@ def live_page(name: str) -> str:
     (entry,) = (entry for entry in ENTRIES if entry.name == name)
     pool_size = entry.run_config().trainer.reset_pool_size
     env = with_fitting_pool(wd.EnvWrapper(entry.make(entry.live), env_backend="cpu", reset_pool_size=pool_size))
-    caption = entry.caption.replace(", from three start states", "")  # of the animation
+    caption = entry.live_caption or entry.caption.replace(", from three start states", "")  # of the animation
     options = PageOptions(
         name,
         caption,
