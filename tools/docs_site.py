@@ -4,8 +4,8 @@
     python tools/docs_site.py --serve     # serves it, and builds again after each change
 
 Zensical builds the site, as ``zensical.toml`` says, from a temporary folder in which this program gathers all pages:
-notebooks become pages, source files that pages link to get pages of their own, links are adapted, and formulas become
-MathML. Dead links are errors.
+notebooks become pages, source files that pages link to get pages of their own, links are adapted, formulas become
+MathML, and environments run in their pages in place of their pictures. Dead links are errors.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from html import unescape
 from pathlib import Path
 
 import nbformat
 from latex2mathml.converter import convert
+from live_pages import NAMES, live_pages
 from nbconvert import MarkdownExporter
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -41,6 +43,7 @@ CODE = re.compile(
     r"(^(?P<fence> *(?:```+|~~~+)).*?^(?P=fence) *$|(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))", re.S | re.M
 )
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(?=[)#\s])")
+PICTURE = re.compile(r"^!\[.*\]\(.*\)$", re.M)
 FORMULA = re.compile(r"\$\$(?P<display>.+?)\$\$|(?<![\\$\w])\$(?P<inline>[^\s$](?:[^$\n]*[^\s$])?)\$(?![\w$])", re.S)
 NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 WORKER = "https://unpkg.com/iframe-worker/shim"
@@ -53,11 +56,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=PROJECT / "site", metavar="FOLDER", help="of the site (site/)")
     parser.add_argument("--serve", action="store_true", help="serve the site, and build again after each change")
     parser.add_argument("--address", default="localhost:8000", metavar="HOST:PORT", help="of --serve (%(default)s)")
+    parser.add_argument(
+        "--live", nargs="*", default=NAMES, choices=NAMES, metavar="NAME", help="environments that run (default: all)"
+    )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="warpdrive-docs-") as name:
         stage = Path(name)
-        gather(stage)
-        return serve(stage, options.address) if options.serve else build(stage, options.output)
+        live = live_pages(options.live)
+        gather(stage, live)
+        return serve(stage, options.address, live) if options.serve else build(stage, options.output)
 
 
 def build(stage: Path, output: Path) -> int:
@@ -74,7 +81,7 @@ def build(stage: Path, output: Path) -> int:
     return built.returncode
 
 
-def serve(stage: Path, address: str) -> int:
+def serve(stage: Path, address: str, live: Mapping[str, str]) -> int:
     """Run Zensical's server until it is interrupted; gather pages again when a source changes."""
     with subprocess.Popen([sys.executable, "-m", "zensical", "serve", "--dev-addr", address], cwd=stage) as server:
         gathered = time.time()
@@ -83,7 +90,7 @@ def serve(stage: Path, address: str) -> int:
                 time.sleep(0.5)
                 if max(path.stat().st_mtime for path in sources()) > gathered:
                     gathered = time.time()
-                    gather(stage)
+                    gather(stage, live)
         except KeyboardInterrupt:
             server.terminate()
     return server.returncode or 0
@@ -95,8 +102,13 @@ def sources() -> Iterator[Path]:
         yield from (path for path in PROJECT.glob(pattern) if path.is_file())
 
 
-def gather(stage: Path) -> None:
-    """Write the configuration, pages, pictures and shown sources; leave files that have not changed alone."""
+def gather(stage: Path, live: Mapping[str, str]) -> None:
+    """Write the configuration, pages, pictures and shown sources; leave files that have not changed alone.
+
+    Args:
+        stage: The folder.
+        live: Pages in which environments run, by name.
+    """
     shown: set[str] = set()
     pages: dict[str, str | bytes] = {}
     for path in sources():
@@ -110,6 +122,9 @@ def gather(stage: Path) -> None:
             pages[place] = page(path.read_text(encoding="utf-8"), name, place, shown.add)
         else:
             pages[place] = path.read_bytes()
+    for name, html in live.items():
+        place = f"environments/{name}.md"
+        pages |= {place: with_live(str(pages[place]), name), f"environments/live/{name}.html": html}
     pages |= {place_of_source(name): source_page(PROJECT / name) for name in shown}
     for place, content in pages.items():
         write(stage / "pages" / place, content)
@@ -179,6 +194,13 @@ def page(text: str, name: str, place: str, show: Callable[[str], None]) -> str:
     return "".join(written)
 
 
+def with_live(text: str, name: str) -> str:
+    """Return the page of an environment with the page in which it runs in place of its picture."""
+    frame = f'<iframe class="live" src="live/{name}.html" title="{name}, running" loading="lazy"></iframe>'
+    words = f"[In a page of its own](live/{name}.html) · [How it works](../guides/web.md)"
+    return PICTURE.sub(f"{frame}\n\n{words}", text, count=1)
+
+
 @functools.cache
 def pages_of_names() -> tuple[tuple[str, str], ...]:
     """Return the public names of the package, and the page of each in the site; their first mention links to it."""
@@ -203,8 +225,16 @@ def mathml(found: re.Match[str]) -> str:
 
 def notebook_page(path: Path, place: str, show: Callable[[str], None]) -> dict[str, str | bytes]:
     """Return the page of a notebook with its outputs, its pictures and the notebook itself, by place in the site."""
-    notebook = nbformat.read(path, as_version=4)
-    text, resources = MarkdownExporter().from_notebook_node(notebook, {"output_files_dir": f"{path.stem}_files"})
+    notebook, files = nbformat.read(path, as_version=4), f"{path.stem}_files"
+    text, resources = MarkdownExporter().from_notebook_node(notebook, {"output_files_dir": files})
+
+    def framed(found: re.Match[str]) -> str:
+        """Return an iframe that loads its page from a file once it is in sight."""
+        name = f"{files}/page_{len(resources['outputs'])}.html"
+        resources["outputs"][name] = unescape(found[1]).encode()
+        return f'<iframe loading="lazy" src="{name}"'
+
+    text = re.sub(r'<iframe srcdoc="([^"]*)"', framed, text)
     heading, _, rest = page(text.strip(), path.relative_to(PROJECT).as_posix(), place, show).partition("\n")
     folder = os.path.dirname(place)
     return {

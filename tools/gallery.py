@@ -68,6 +68,8 @@ class Entry:
         shot: What docs/ shows of it.
         config: The run configuration of the training, in ``tools/gallery/`` or shipped; "": that of the name.
         parameters: Parameters of the environment that differ from training.
+        live: Those in the page of the documentation that runs it; None: the same.
+        live_caption: The words of that page; "": the same.
         replicas: The indices of the replicas shown side by side.
         max_steps: The number of steps; None: whole episodes.
         deterministic: If True, agents take the most probable action.
@@ -80,6 +82,8 @@ class Entry:
     shot: Shot
     config: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    live: Mapping[str, Any] | None = None
+    live_caption: str = ""
     replicas: Sequence[int] = (0,)
     max_steps: int | None = None
     deterministic: bool = False
@@ -92,11 +96,12 @@ class Entry:
         own = SOURCES / f"{name}.yaml"
         return load_config(own if own.exists() else name)
 
-    def make(self) -> Environment:
-        """Create the environment."""
+    def make(self, parameters: Mapping[str, Any] | None = None) -> Environment:
+        """Create the environment, with other parameters than those of the animation if they are given."""
         settings = self.run_config().env
         assert settings is not None
-        return wd.make(settings.name, **{**settings.parameters, **self.parameters})
+        own = self.parameters if parameters is None else parameters
+        return wd.make(settings.name, **{**settings.parameters, **own})
 
     def policies(self) -> dict[str, wd.TrainedPolicy]:
         """Load the policies, by policy tag."""
@@ -123,6 +128,8 @@ ENTRIES = [
         "Two thousand agents fight on a grid. Both teams learned with 64 agents each.",
         Shot(range(0, 166, 3), width=480, fps=10.0),
         parameters={"agents_per_team": 1000, "map_size": 90, "gap": 8, "episode_length": 300},
+        live={},
+        live_caption="Two teams of 64 fight on a grid.",
         max_steps=170,
         fps=15.0,
     ),

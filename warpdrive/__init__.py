@@ -85,6 +85,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.training.experience.batch import Batch as Batch
     from warpdrive.training.inference.trained_policy import TrainedPolicy as TrainedPolicy
     from warpdrive.training.inference.trained_policy import load_policy as load_policy
+    from warpdrive.training.live import live as live
     from warpdrive.training.models.base import ActorCritic as ActorCritic
     from warpdrive.training.models.check_device import CheckDevice as CheckDevice
     from warpdrive.training.models.population import Population as Population
@@ -143,6 +144,7 @@ _HOME_OF = {
     "TrainedPolicy": "warpdrive.training.inference.trained_policy",
     "load_policy": "warpdrive.training.inference.trained_policy",
     "replay": "warpdrive.training.replay.replay",
+    "live": "warpdrive.training.live",
     "ActorCritic": "warpdrive.training.models.base",
     "Population": "warpdrive.training.models.population",
     "RecurrentActorCritic": "warpdrive.training.models.recurrent",

@@ -66,6 +66,9 @@ from warpdrive.scene.fields import (
     NOTHING as NOTHING,
 )
 from warpdrive.scene.fields import (
+    NUMBER as NUMBER,
+)
+from warpdrive.scene.fields import (
     OPACITY as OPACITY,
 )
 from warpdrive.scene.fields import (
@@ -212,6 +215,24 @@ def line(shapes, index, x, y, to_x, to_y, width, colour):  # type: ignore[no-unt
     """
     _place(shapes, index, SEGMENT, x, y, to_x - x, to_y - y, _ZERO, colour)
     shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LINE] = width
+
+
+@device_function
+def number(shapes, index, x, y, value, size, colour):  # type: ignore[no-untyped-def]
+    """Write a whole number around (x, y), in front of shapes of layer 0.
+
+    Args:
+        shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
+        index: Index of the shape, from 0 to ``shapes_per_agent`` - 1.
+        x: x coordinate of the centre.
+        y: y coordinate of the centre.
+        value: The number, at most 2**24.
+        size: Height of its digits.
+        colour: A colour such as ``wd.draw.INK``.
+    """
+    _place(shapes, index, NUMBER, x, y, size, size, _ZERO, colour)
+    shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LINE] = value
+    shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LAYER] = _ONE
 
 
 @device_function

@@ -616,7 +616,7 @@ class EnvWrapper:
                 if name not in self.ctx:
                     self.ctx.zeros(name, (self.num_envs, self.num_agents, count, len(FIELDS)), torch.float32)
                 drawing.check(kernel)
-            kernels["draw"] = fuse_drawing(env, drawing, things="things" in pictures)
+            kernels["draw"] = fuse_drawing(env, drawing)
         return kernels
 
     def close(self) -> None:

@@ -71,8 +71,8 @@ class Environment:
     shapes_per_agent: int = 1
     """The number of shapes that each agent draws."""
     draw_things: Kernel | None = None
-    """The kernel that draws things of a state that :meth:`scenery` returns and that change, for pages of ``warpdrive
-    web``, which cannot call Python: it writes ``things``, an array like ``shapes``."""
+    """The kernel that draws what changes and no agent is, behind the agents and their trails: it writes ``things``, an
+    array like ``shapes``. Unlike :meth:`scenery` it runs in pages of ``warpdrive web``, too."""
     things_per_agent: int = 1
     """The number of these things that the thread of each agent draws."""
     view: tuple[float, float, float, float]

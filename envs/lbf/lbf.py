@@ -14,7 +14,7 @@ import warpdrive as wd
 from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.lbf import reference
 from warpdrive.errors import DefinitionError, shown
-from warpdrive.scene.scene import Scene, Text
+from warpdrive.scene.scene import Scene
 
 ZERO, ONE = np.float32(0), np.float32(1)
 HALF_WORD = np.uint64(32)
@@ -279,13 +279,13 @@ def reset(
 
 @wd.kernel
 def draw_foods(things, food_y, food_x, food_level, rows, num_agents, num_foods):
-    """Draw the foods, larger ones of higher levels, the agents one after the other in turns."""
+    """Draw the foods and their levels, the agents one after the other in turns."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for food in range(agent, num_foods, num_agents):
         if food_level[env, food] > 0:
-            side = min(np.float32(0.4) + np.float32(0.12) * food_level[env, food], np.float32(0.9))
-            x, y = food_x[env, food], rows - 1 - food_y[env, food]
-            wd.draw.rectangle(things, food // num_agents, x, y, side, side, ZERO, wd.draw.YELLOW)
+            x, y, place = food_x[env, food], rows - 1 - food_y[env, food], 2 * (food // num_agents)
+            wd.draw.rectangle(things, place, x, y, 0.8, 0.8, ZERO, wd.draw.YELLOW)
+            wd.draw.number(things, place + 1, x, y, food_level[env, food], 0.45, wd.draw.GROUND)
 
 
 @wd.kernel
@@ -296,7 +296,7 @@ def draw(
     # constants
     rows,
 ):  # fmt: skip
-    """Draw a player as a disc, with a ring if it tries to load, in another colour if it has loaded."""
+    """Draw a player as a disc with its level, with a ring if it tries to load, in another colour if it has loaded."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y = loc_x[env, agent], rows - 1 - loc_y[env, agent]
     wd.draw.circle(shapes, 0, x, y, 0.36, wd.draw.BLUE)
@@ -306,6 +306,7 @@ def draw(
     elif actions[env, agent] == LOAD:
         wd.draw.circle(shapes, 1, x, y, 0.46, wd.draw.ORANGE)
         wd.draw.style(shapes, 1, 1.0, -1, -1)
+    wd.draw.number(shapes, 2, x, y, level[env, agent], 0.45, wd.draw.GROUND)
 
 
 class LevelBasedForaging(wd.Environment):
@@ -442,7 +443,7 @@ class LevelBasedForaging(wd.Environment):
     global_state = ("loc_y", "loc_x", "level", "food_y", "food_x", "food_level")
     step, observe, reset, draw = step, observe_lists, reset, draw
     draw_things = draw_foods
-    shapes_per_agent = 2
+    shapes_per_agent = 3
 
     def __init__(
         self,
@@ -483,7 +484,7 @@ class LevelBasedForaging(wd.Environment):
         self.policy_tags = {"agent": range(self.num_agents)}
         self.action_space = spaces.Discrete(6)
         self.controls = {"up": 1, "down": 2, "left": 3, "right": 4, "space": 5}
-        self.things_per_agent = max(1, -(-self.num_foods // self.num_agents))
+        self.things_per_agent = max(1, 2 * -(-self.num_foods // self.num_agents))
         self.observation_space = self._grid_space() if self.grid_observation else self._lists_space()
         self.observe = observe_grid if self.grid_observation else observe_lists
         self.view = (-0.5, self.columns - 0.5, -0.5, self.rows - 0.5)
@@ -543,17 +544,12 @@ class LevelBasedForaging(wd.Environment):
         return reference.observe(self, state)
 
     def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the lines between cells, the foods, and the levels of players and foods."""
+        """Return the lines between cells."""
         left, right, low, high = self.view
         width = 0.04
         lines = [drawing.stroke(x - 0.5, low, x - 0.5, high, width, wd.draw.PAPER) for x in range(1, self.columns)]
         lines += [drawing.stroke(left, y - 0.5, right, y - 0.5, width, wd.draw.PAPER) for y in range(1, self.rows)]
-        foods = zip(state["food_x"], self.rows - 1 - state["food_y"], state["food_level"], strict=True)
-        foods_left = [(x, y, level) for x, y, level in foods if level > 0]
-        squares = [drawing.box(x - 0.4, x + 0.4, y - 0.4, y + 0.4, wd.draw.YELLOW) for x, y, _ in foods_left]
-        players = zip(state["loc_x"], self.rows - 1 - state["loc_y"], state["level"], strict=True)
-        texts = [Text(x, y, str(level), 0.45, wd.draw.GROUND) for x, y, level in [*foods_left, *players]]
-        return Scene(self.view, polygons=[*lines, *squares], texts=texts)
+        return Scene(self.view, polygons=lines)
 
 
 def _field_size(value: Any) -> tuple[int, int]:

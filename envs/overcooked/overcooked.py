@@ -546,7 +546,8 @@ class Overcooked(wd.Environment):
         self.num_free = len(self.free_cells)
         self.pot_cells = np.array(own.cells_of(POT), np.int32)
         self.num_pots = len(self.pot_cells)
-        self.things_per_agent = sum(-(-count // self.num_agents) for count in (self.num_cells, self.num_pots))
+        things = ((self.num_cells, picture.OF_THING), (self.num_pots, picture.OF_POT))
+        self.things_per_agent = sum(each * -(-count // self.num_agents) for count, each in things)
         self.counter_cells = np.array(own.cells_of(COUNTER) or [0], np.int32)
         self.num_counters = len(own.cells_of(COUNTER))
         self.pot_at = np.zeros(self.num_cells, np.int32)
@@ -634,5 +635,5 @@ class Overcooked(wd.Environment):
         return reference.observe(self, state)
 
     def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the kitchen, what lies on counters, the pots with their contents, and the orders."""
+        """Return the kitchen, and the orders."""
         return picture.scenery(self, state)

@@ -11,7 +11,6 @@ import warpdrive as wd
 from warpdrive.envs.common import drawing
 from warpdrive.envs.overcooked import kitchen
 from warpdrive.envs.overcooked.kitchen import (
-    COUNTER,
     DISH,
     DISHES,
     FREE,
@@ -20,7 +19,6 @@ from warpdrive.envs.overcooked.kitchen import (
     POT,
     SERVING,
     SOUP,
-    TOMATO,
     TOMATOES,
 )
 from warpdrive.scene.scene import Polygon, Scene, Text
@@ -28,8 +26,56 @@ from warpdrive.scene.scene import Polygon, Scene, Text
 if TYPE_CHECKING:
     from warpdrive.envs.overcooked.overcooked import Overcooked
 
-SHAPES = 6
 BASE = kitchen.MOST_INGREDIENTS + 1
+OF_THING = 2 + kitchen.MOST_INGREDIENTS
+"""Shapes of an object: a dish, and the ingredients of its soup."""
+OF_POT = 1 + kitchen.MOST_INGREDIENTS
+SHAPES = 3 + OF_THING
+FAR = np.array(
+    [[[0, 0], [0, 0], [0, 0]], [[0, 1], [0, -1], [0, 0]], [[0, 1], [-0.866, -0.5], [0.866, -0.5]]], np.float32
+)
+"""Places of ingredients by their number and index, around the middle."""
+
+
+@wd.device_function
+def draw_ingredients(shapes, index, x, y, recipe, radius):
+    """Draw the ingredients of a soup.
+
+    Args:
+        shapes: The parameter of the kernel.
+        index: Index of the first shape.
+        x: x coordinate of the middle.
+        y: y coordinate of the middle.
+        recipe: Number of the recipe.
+        radius: Radius of an ingredient.
+    """
+    onions, tomatoes = recipe % BASE, recipe // BASE
+    for i in range(onions + tomatoes):
+        right, up = FAR[onions + tomatoes - 1, i, 0], FAR[onions + tomatoes - 1, i, 1]
+        colour = wd.draw.YELLOW if i < onions else wd.draw.RED
+        far = np.float32(1.2) * radius
+        wd.draw.circle(shapes, index + i, x + far * right, y + far * up, radius, colour)
+
+
+@wd.device_function
+def draw_thing(shapes, index, x, y, thing):
+    """Draw an ingredient, a dish or a soup in a dish.
+
+    Args:
+        shapes: The parameter of the kernel.
+        index: Index of the first of ``OF_THING`` shapes.
+        x: x coordinate.
+        y: y coordinate.
+        thing: The object.
+    """
+    if thing >= DISH:
+        wd.draw.circle(shapes, index, x, y, 0.25, wd.draw.GREY)
+        wd.draw.circle(shapes, index + 1, x, y, 0.2, wd.draw.GROUND)
+        if thing >= SOUP:
+            draw_ingredients(shapes, index + 2, x, y, thing - SOUP, np.float32(0.08))
+    elif thing != 0:
+        wd.draw.circle(shapes, index, x, y, 0.17, wd.draw.YELLOW if thing == ONION else wd.draw.RED)
+        wd.draw.style(shapes, index, 1.0, wd.draw.INK, 0)
 
 
 @wd.kernel
@@ -42,7 +88,7 @@ def draw(
 ):  # fmt: skip
     """Draw a chef with a hat, arms in the direction it faces, and what it holds."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    cell, towards, hand = position[env, agent], facing[env, agent], held[env, agent]
+    cell, towards = position[env, agent], facing[env, agent]
     x, y = np.float32(cell % width), np.float32(height - 1 - cell // width)
     right = np.float32((1 if towards == 2 else 0) - (1 if towards == 3 else 0))
     up = np.float32((1 if towards == 0 else 0) - (1 if towards == 1 else 0))
@@ -51,16 +97,7 @@ def draw(
     wd.draw.circle(shapes, 0, x + reach * right, y + reach * up, 0.13, colour)
     wd.draw.circle(shapes, 1, x, y, 0.33, colour)
     wd.draw.circle(shapes, 2, x, y, 0.2, wd.draw.GROUND)
-    hand_x, hand_y = x + far * right, y + far * up
-    if hand == ONION:
-        wd.draw.circle(shapes, 3, hand_x, hand_y, 0.15, wd.draw.YELLOW)
-    elif hand == TOMATO:
-        wd.draw.circle(shapes, 3, hand_x, hand_y, 0.15, wd.draw.RED)
-    elif hand >= DISH:
-        wd.draw.circle(shapes, 3, hand_x, hand_y, 0.23, wd.draw.GREY)
-        wd.draw.circle(shapes, 4, hand_x, hand_y, 0.19, wd.draw.GROUND)
-        if hand >= SOUP:
-            wd.draw.circle(shapes, 5, hand_x, hand_y, 0.15, wd.draw.ORANGE)
+    draw_thing(shapes, 3, x + far * right, y + far * up, held[env, agent])
 
 
 @wd.kernel
@@ -71,24 +108,22 @@ def draw_things(
     # constants
     num_agents, num_cells, num_pots, pot_cells, recipe_time, width, height,
 ):  # fmt: skip
-    """Draw what lies on counters, and the contents of pots: green if they are ready."""
+    """Draw what lies on counters, the contents of pots, and the steps until a soup is ready, green if it is."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for cell in range(agent, num_cells, num_agents):
-        thing = objects[env, cell]
-        if thing != 0:
-            x, y = np.float32(cell % width), np.float32(height - 1 - cell // width)
-            colour = wd.draw.YELLOW if thing == ONION else (wd.draw.RED if thing == TOMATO else wd.draw.SKY)
-            wd.draw.circle(things, cell // num_agents, x, y, 0.19, wd.draw.ORANGE if thing >= SOUP else colour)
+        x, y = np.float32(cell % width), np.float32(height - 1 - cell // width)
+        draw_thing(things, OF_THING * (cell // num_agents), x, y, objects[env, cell])
+    first = OF_THING * ((num_cells + num_agents - 1) // num_agents)
     for pot in range(agent, num_pots, num_agents):
+        cell, place = pot_cells[pot], first + OF_POT * (pot // num_agents)
+        x, y = np.float32(cell % width), np.float32(height - 1 - cell // width)
         recipe, tick = pot_recipe[env, pot], pot_tick[env, pot]
-        if recipe != 0:
-            cell = pot_cells[pot]
-            x, y = np.float32(cell % width), np.float32(height - 1 - cell // width)
-            size = np.float32(0.1) + np.float32(0.06) * np.float32(recipe % BASE + recipe // BASE)
-            colour = wd.draw.ORANGE if tick >= 0 else wd.draw.YELLOW
-            if tick >= recipe_time[recipe]:
-                colour = wd.draw.GREEN
-            wd.draw.circle(things, (num_cells + num_agents - 1) // num_agents + pot // num_agents, x, y, size, colour)
+        draw_ingredients(things, place, x, y + np.float32(0.02), recipe, np.float32(0.12))
+        place += OF_POT - 1
+        if tick >= recipe_time[recipe]:
+            wd.draw.rectangle(things, place, x, y - np.float32(0.33), 0.4, 0.1, np.float32(0), wd.draw.GREEN)
+        elif tick >= 0:
+            wd.draw.number(things, place, x, y - np.float32(0.02), recipe_time[recipe] - tick, 0.3, wd.draw.INK)
 
 
 def view(env: Overcooked) -> tuple[float, float, float, float]:
@@ -97,7 +132,7 @@ def view(env: Overcooked) -> tuple[float, float, float, float]:
 
 
 def scenery(env: Overcooked, state: dict[str, Any]) -> Scene:
-    """Return the kitchen, what lies on counters, the pots with their contents, and the orders."""
+    """Return the kitchen, and the orders."""
     polygons: list[Polygon] = []
     texts: list[Text] = []
     for cell, terrain in enumerate(env.terrain):
@@ -107,14 +142,6 @@ def scenery(env: Overcooked, state: dict[str, Any]) -> Scene:
             polygons += _equipment(terrain, x, y)
             if terrain == SERVING:
                 texts.append(Text(x, y, "serve", 0.22, wd.draw.GROUND))
-            elif terrain == COUNTER and state["objects"][cell]:
-                polygons += _thing(int(state["objects"][cell]), x, y)
-    for cell, recipe, tick in zip(env.pot_cells, state["pot_recipe"], state["pot_tick"], strict=True):
-        x, y = place(env, cell)
-        polygons += _ingredients(int(recipe), x, y + 0.02, 0.12)
-        if tick >= 0:
-            left = int(env.recipe_time[recipe] - tick)
-            texts.append(Text(x, y - 0.33, f"{left}" if left > 0 else "ready", 0.24, wd.draw.INK))
     orders, names = _orders(env)
     return Scene(env.view, polygons=[*polygons, *orders], texts=[*texts, *names])
 
@@ -130,22 +157,13 @@ def _equipment(terrain: int, x: float, y: float) -> list[Polygon]:
     if terrain == SERVING:
         return [drawing.box(x - 0.4, x + 0.4, y - 0.4, y + 0.4, wd.draw.GREEN)]
     if terrain == DISHES:
-        return [
-            disc for i in range(3) for disc in _thing(DISH, x + 0.12 * (i - 1), y + 0.12 * (i - 1))
-        ]  # a pile of dishes
+        pile = [0.12 * (i - 1) for i in range(3)]
+        return [drawing.disc(x + aside, y + aside, 0.23, wd.draw.GROUND, wd.draw.GREY, 0.05) for aside in pile]
     if terrain in (ONIONS, TOMATOES):
         colour = wd.draw.YELLOW if terrain == ONIONS else wd.draw.RED
         around = [(-0.17, -0.14), (0.17, -0.14), (0, 0.16)]
         return [drawing.disc(x + right, y + up, 0.16, colour, wd.draw.INK, 0.02) for right, up in around]
     return []
-
-
-def _thing(code: int, x: float, y: float) -> list[Polygon]:
-    """Return an ingredient, a dish or a soup in a dish."""
-    if code in (ONION, TOMATO):
-        return [drawing.disc(x, y, 0.17, wd.draw.YELLOW if code == ONION else wd.draw.RED, wd.draw.INK, 0.02)]
-    dish = [drawing.disc(x, y, 0.23, wd.draw.GROUND, wd.draw.GREY, 0.05)]
-    return [*dish, *_ingredients(code - SOUP, x, y, 0.08)] if code >= SOUP else dish
 
 
 def _ingredients(recipe: int, x: float, y: float, radius: float) -> list[Polygon]:

@@ -20,16 +20,17 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.common import drawing, parameters
+from warpdrive.envs.common import parameters
 from warpdrive.envs.particles import original
 from warpdrive.kernels.kernel import Kernel
-from warpdrive.scene.scene import Polygon, Scene, Text
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 NEGLIGIBLE = np.float32(-20)
 """Overlap in margins at which the contact force is below 1e-8 of that at an overlap of one margin."""
 
 MARGIN_BEGINS, MARGIN_SLOPE, MAX_BOUNDARY_PENALTY = np.float32(0.9), np.float32(10), np.float32(10)
+THINGS = 3
+"""Shapes of a landmark."""
 NUM_ACTIONS = 5
 """No-op, left, right, down, up."""
 
@@ -75,6 +76,22 @@ def draw_landmarks(things, landmark_x, landmark_y, landmark_size, landmark_colou
     for landmark in range(agent, landmark_x.shape[1], num_agents):
         x, y, radius = landmark_x[env, landmark], landmark_y[env, landmark], landmark_size[landmark]
         wd.draw.circle(things, landmark // num_agents, x, y, radius, landmark_colour[landmark])
+
+
+@wd.kernel
+def draw_landmarks_and_goals(things, landmark_x, landmark_y, landmark_size, landmark_colour, goal, num_agents):
+    """Draw the landmarks, those that are goals with rings, the agents one after the other in turns."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for landmark in range(agent, landmark_x.shape[1], num_agents):
+        x, y, radius = landmark_x[env, landmark], landmark_y[env, landmark], landmark_size[landmark]
+        place = THINGS * (landmark // num_agents)
+        for i in range(goal.shape[1]):
+            if goal[env, i] == landmark:
+                wd.draw.circle(things, place, x, y, radius + np.float32(0.07), wd.draw.GREEN)
+                wd.draw.style(things, place, 1.0, -1, -2)
+                wd.draw.circle(things, place + 1, x, y, radius + np.float32(0.05), wd.draw.GROUND)
+                wd.draw.style(things, place + 1, 1.0, -1, -1)
+        wd.draw.circle(things, place + 2, x, y, radius, landmark_colour[landmark])
 
 
 class ParticleWorld(wd.Environment):
@@ -151,7 +168,7 @@ class Scenario(ParticleWorld):
         """Store what the kernel of the landmarks needs."""
         colours = [*self.landmark_colours, *[wd.draw.GREY] * self.num_landmarks][: self.num_landmarks]
         self.landmark_colour = np.array(colours, np.int32)
-        self.things_per_agent = max(1, -(-self.num_landmarks // self.num_agents))
+        self.things_per_agent = max(1, THINGS * -(-self.num_landmarks // self.num_agents))
 
     def reference_step(self, state: dict[str, Any], actions: Any) -> dict[str, Any]:
         """Return the state after ``actions``, computed by the class of ``mpe2``."""
@@ -160,28 +177,6 @@ class Scenario(ParticleWorld):
     def reference_observe(self, state: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:  # type: ignore[override]
         """Return the arrays of observations of ``state``, computed by the class of ``mpe2``."""
         return original.observe(self, state)
-
-    def goals(self, state: dict[str, Any]) -> Sequence[int]:
-        """Return the landmarks that are marked in pictures."""
-        return [int(goal) for goal in state.get("goal", ())]
-
-    def said(self, state: dict[str, Any]) -> Sequence[Text]:
-        """Return what agents say, above them: the loudest word."""
-        if "communication" not in state:
-            return ()
-        heard = zip(state["loc_x"], state["loc_y"], self.size, state["communication"], strict=False)
-        return [Text(x, y + size + 0.09, str(np.argmax(c)), 0.12) for x, y, size, c in heard if np.any(c)]
-
-    def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the landmarks, with rings around goals, and what agents say."""
-        polygons: list[Polygon] = []
-        colours = [*self.landmark_colours, *[wd.draw.GREY] * self.num_landmarks]
-        places = list(zip(state["landmark_x"], state["landmark_y"], self.landmark_size, strict=True))
-        for (x, y, size), colour in zip(places, colours, strict=False):
-            polygons.append(drawing.disc(x, y, size, colour))
-        for x, y, size in [places[goal] for goal in self.goals(state)]:
-            polygons.append(drawing.disc(x, y, size + 0.06, -1, wd.draw.GREEN, 0.02))
-        return Scene(self.view, polygons=polygons, texts=list(self.said(state)))
 
 
 @wd.device_function
@@ -529,3 +524,37 @@ def draw(shapes, loc_x, loc_y, size, colour):
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     wd.draw.circle(shapes, 0, loc_x[env, agent], loc_y[env, agent], size[agent], colour[agent])
     wd.draw.trail(shapes, 0, 12)
+
+
+@wd.device_function
+def draw_word(shapes, index, x, y, communication, size, colour):
+    """Write the loudest word that an agent says around (x, y), if it says any.
+
+    Args:
+        shapes: The parameter of the kernel.
+        index: Index of the shape.
+        x: x coordinate.
+        y: y coordinate.
+        communication: ``[num_envs, speakers, words]`` float32; speakers are the first agents.
+        size: Height of the digits.
+        colour: Colour.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if agent < communication.shape[1]:
+        loudest, speaks = np.int32(0), False
+        for word in range(communication.shape[2]):
+            speaks = speaks or communication[env, agent, word] != ZERO
+            if communication[env, agent, word] > communication[env, agent, loudest]:
+                loudest = np.int32(word)
+        if speaks:
+            wd.draw.number(shapes, index, x, y, loudest, size, colour)
+
+
+@wd.kernel
+def draw_speakers(shapes, loc_x, loc_y, size, colour, communication):
+    """Draw an agent as a disc with a trail, and what it says above it."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x, y = loc_x[env, agent], loc_y[env, agent]
+    wd.draw.circle(shapes, 0, x, y, size[agent], colour[agent])
+    wd.draw.trail(shapes, 0, 12)
+    draw_word(shapes, 1, x, y + size[agent] + np.float32(0.09), communication, 0.12, wd.draw.INK)

@@ -830,23 +830,15 @@ class MultiRobotWarehouse(wd.Environment):
         return state
 
     def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the places for shelves, the goals, and the shelves that stand, requested ones in another colour."""
+        """Return the places for shelves, and the goals."""
         box = drawing.box
 
         def square(x: int, y: int, half: float, colour: int) -> Any:
             return box(x - half, x + half, self.rows - 1 - y - half, self.rows - 1 - y + half, colour)
 
-        carried = set(np.asarray(state["carried"]).tolist())
         places = [square(x, y, 0.47, wd.draw.PAPER) for y, x in zip(self.home_y, self.home_x, strict=True)]
         goals = [square(x, y, 0.47, wd.draw.GREEN) for y, x in zip(self.goal_y, self.goal_x, strict=True)]
-        shelves = [
-            square(x, y, 0.43, wd.draw.ORANGE if requested else wd.draw.GREY)
-            for i, (y, x, requested) in enumerate(
-                zip(state["shelf_y"], state["shelf_x"], state["requested"], strict=True)
-            )
-            if i not in carried
-        ]
-        return Scene(self.view, polygons=[*places, *goals, *shelves])
+        return Scene(self.view, polygons=[*places, *goals])
 
 
 def _bits(*shape: int) -> spaces.Box:

@@ -155,6 +155,7 @@ class SimpleAdversary(dynamics.Scenario):
     name = "simple_adversary"
     parity = dynamics.parity_with("simple_adversary")
     step, observe, reset, draw = discrete_step, observe, dynamics.reset_places_and_goals, dynamics.draw
+    draw_things = dynamics.draw_landmarks_and_goals
     num_goals = 1
 
     def __init__(

@@ -14,6 +14,8 @@ from warpdrive.envs.particles import dynamics
 from warpdrive.scene.scene import Scene, Text
 
 ZERO, ONE = np.float32(0), np.float32(1)
+ASIDE, BELOW = np.float32(0.2), np.float32(-0.49)
+"""Places in pictures of what an agent knows, beside and below it."""
 NUM_WORDS, NUM_MESSAGES = 4, 2
 EVE, BOB, ALICE = 0, 1, 2
 LENGTHS = {"eve": 4, "bob": 8, "alice": 8}
@@ -81,10 +83,17 @@ def reset(goal, rng):
 
 
 @wd.kernel
-def draw(shapes, place_x, colour):
-    """Draw an agent as a disc."""
-    agent = cuda.threadIdx.x
-    wd.draw.circle(shapes, 0, place_x[agent], ZERO, np.float32(0.22), colour[agent])
+def draw(shapes, place_x, colour, communication, goal):
+    """Draw an agent as a disc with what it says, and the message and the key below those who know them."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    x = place_x[agent]
+    wd.draw.circle(shapes, 0, x, ZERO, np.float32(0.22), colour[agent])
+    dynamics.draw_word(shapes, 1, x, ZERO, communication, 0.2, wd.draw.GROUND)
+    if agent == ALICE:
+        wd.draw.number(shapes, 2, x - ASIDE, BELOW, goal[env, 0], 0.12, wd.draw.INK)
+        wd.draw.number(shapes, 3, x + ASIDE, BELOW, goal[env, 1], 0.12, wd.draw.INK)
+    elif agent == BOB:
+        wd.draw.number(shapes, 2, x, BELOW, goal[env, 1], 0.12, wd.draw.INK)
 
 
 class SimpleCrypto(dynamics.Scenario):
@@ -158,7 +167,7 @@ class SimpleCrypto(dynamics.Scenario):
     name = "simple_crypto"
     parity = dynamics.parity_with("simple_crypto")
     step, observe, reset, draw = discrete_step, observe, reset, draw
-    draw_things = None
+    draw_things, shapes_per_agent = None, 4
     place_x = np.array([0, 1, -1], np.float32)
     view = (-1.5, 1.5, -0.75, 0.75)
 
@@ -180,13 +189,9 @@ class SimpleCrypto(dynamics.Scenario):
         return {"communication": np.zeros((3, NUM_WORDS), np.float32), "goal": np.zeros(2, np.int32)}
 
     def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the channel from Alice to Bob, on which Eve listens, and what each agent knows and says."""
-        said = [str(np.argmax(c)) if np.any(c) else "" for c in state["communication"]]
-        names, (message, key) = {ALICE: "Alice", EVE: "Eve", BOB: "Bob"}, state["goal"]
-        known = {ALICE: f"message {message}, key {key}", EVE: "", BOB: f"key {key}"}
-        texts = []
-        for agent, title in names.items():
-            x = float(self.place_x[agent])
-            texts += [Text(x, 0.0, said[agent], 0.2, wd.draw.GROUND), Text(x, 0.36, title, 0.13)]
-            texts += [Text(x, -0.38, known[agent], 0.09)]
+        """Return the channel from Alice to Bob, on which Eve listens, and what each agent knows."""
+        names = {ALICE: "Alice", EVE: "Eve", BOB: "Bob"}
+        texts = [Text(float(self.place_x[agent]), 0.36, name, 0.13) for agent, name in names.items()]
+        for agent, right, known in [(ALICE, -ASIDE, "message"), (ALICE, ASIDE, "key"), (BOB, 0, "key")]:
+            texts.append(Text(float(self.place_x[agent] + right), -0.36, known, 0.09))
         return Scene(self.view, polygons=[drawing.stroke(-1, 0, 1, 0, 0.02, wd.draw.GREY)], texts=texts)

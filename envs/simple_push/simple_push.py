@@ -156,6 +156,7 @@ class SimplePush(dynamics.Scenario):
     name = "simple_push"
     parity = dynamics.parity_with("simple_push")
     step, observe, reset, draw = discrete_step, observe, dynamics.reset_places_and_goals, dynamics.draw
+    draw_things = dynamics.draw_landmarks_and_goals
     num_goals = 1
 
     def __init__(self, continuous_actions: bool = False, episode_length: int = 25) -> None:

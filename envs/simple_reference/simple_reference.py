@@ -10,9 +10,8 @@ import numpy.typing as npt
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.common import drawing, parameters
+from warpdrive.envs.common import parameters
 from warpdrive.envs.particles import dynamics
-from warpdrive.scene.scene import Scene
 
 ONE, TWO = np.float32(1), np.float32(2)
 LOW, HIGH = np.float32(0.25), np.float32(0.75)
@@ -73,6 +72,25 @@ def observe(
     i = dynamics.write_offsets(observations, env, agent, i, x, y, landmark_x, landmark_y, num_landmarks)
     i = dynamics.write_colour(observations, env, agent, i, goal[env, agent], LOW, HIGH)
     dynamics.write_words(observations, env, agent, i, communication, 1 - agent, NUM_WORDS)
+
+
+@wd.kernel
+def draw_landmarks_and_lines(
+    things,
+    # state
+    loc_x, loc_y, landmark_x, landmark_y, goal,
+    # constants
+    landmark_size, landmark_colour, colour, num_agents,
+):  # fmt: skip
+    """Draw the landmarks, the agents one after the other in turns, and lines from agents to their goals."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for landmark in range(agent, landmark_x.shape[1], num_agents):
+        x, y, radius = landmark_x[env, landmark], landmark_y[env, landmark], landmark_size[landmark]
+        wd.draw.circle(things, 1 + landmark // num_agents, x, y, radius, landmark_colour[landmark])
+    own = goal[env, 1 - agent]
+    x, y = landmark_x[env, own], landmark_y[env, own]
+    wd.draw.line(things, 0, loc_x[env, agent], loc_y[env, agent], x, y, 0.012, colour[agent])
+    wd.draw.style(things, 0, 1.0, -1, -1)
 
 
 class SimpleReference(dynamics.Scenario):
@@ -148,7 +166,8 @@ class SimpleReference(dynamics.Scenario):
 
     name = "simple_reference"
     parity = dynamics.parity_with("simple_reference")
-    step, observe, reset, draw = discrete_step, observe, dynamics.reset_places_and_goals, dynamics.draw
+    step, observe, reset = discrete_step, observe, dynamics.reset_places_and_goals
+    draw, draw_things, shapes_per_agent = dynamics.draw_speakers, draw_landmarks_and_lines, 2
     landmark_colours = (wd.draw.RED, wd.draw.GREEN, wd.draw.BLUE)
     num_goals = 2
 
@@ -175,12 +194,3 @@ class SimpleReference(dynamics.Scenario):
         """
         words = np.zeros((2, NUM_WORDS), np.float32)
         return {**self._at_rest("landmark", 3), "goal": np.zeros(2, np.int32), "communication": words}
-
-    def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the landmarks, lines from agents to their goals, and what agents say."""
-        scene, lines = super().scenery({**state, "goal": ()}), []
-        for agent, goal in enumerate(state["goal"][::-1]):
-            place = state["landmark_x"][goal], state["landmark_y"][goal]
-            own = state["loc_x"][agent], state["loc_y"][agent]
-            lines.append(drawing.stroke(*own, *place, 0.012, int(self.colour[agent])))
-        return Scene(self.view, polygons=[*lines, *scene.polygons], texts=scene.texts)

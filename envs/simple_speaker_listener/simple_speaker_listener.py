@@ -222,7 +222,8 @@ class SimpleSpeakerListener(dynamics.Scenario):
 
     name = "simple_speaker_listener"
     parity = dynamics.parity_with("simple_speaker_listener")
-    step, observe, reset, draw = discrete_steps[0], observe, dynamics.reset_places_and_goals, dynamics.draw
+    step, observe, reset = discrete_steps[0], observe, dynamics.reset_places_and_goals
+    draw, draw_things, shapes_per_agent = dynamics.draw_speakers, dynamics.draw_landmarks_and_goals, 2
     landmark_colours = (wd.draw.RED, wd.draw.GREEN, wd.draw.BLUE)
     num_goals = 1
 

@@ -11,10 +11,9 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.common import drawing, parameters
+from warpdrive.envs.common import parameters
 from warpdrive.envs.particles import dynamics
 from warpdrive.envs.simple_spread import reference
-from warpdrive.scene.scene import Scene
 
 ZERO, ONE = np.float32(0), np.float32(1)
 COVERED = 0.1
@@ -313,14 +312,3 @@ class SimpleSpread(dynamics.ParticleWorld):
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
         """Return the observations of ``state``, ``[num_agents, length]``, computed in NumPy."""
         return reference.observe(self, state)
-
-    def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the landmarks, covered or not."""
-        landmarks, agents = (np.stack([state[f"{name}_x"], state[f"{name}_y"]], 1) for name in ("landmark", "loc"))
-        covered = (np.linalg.norm(landmarks[:, None] - agents, axis=-1) < COVERED).any(1)
-        width, polygons = 0.18 * self.agent_size, []
-        for (x, y), reached in zip(landmarks, covered, strict=True):
-            colour = wd.draw.GREEN if reached else wd.draw.YELLOW
-            polygons.append(drawing.disc(x, y, 1.5 * self.agent_size, -1, colour, width))
-            polygons.append(drawing.disc(x, y, width, colour))
-        return Scene(self.view, polygons=polygons)

@@ -398,7 +398,5 @@ class SimpleTag(dynamics.ParticleWorld):
         return reference.observe(self, state)
 
     def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the square without penalties, and the obstacles."""
-        places = zip(state["obstacle_x"], state["obstacle_y"], strict=True)
-        obstacles = [drawing.disc(x, y, self.obstacle_size, wd.draw.GREY) for x, y in places]
-        return Scene(self.view, polygons=[drawing.box(-1, 1, -1, 1, wd.draw.PAPER), *obstacles])
+        """Return the square without penalties."""
+        return Scene(self.view, polygons=[drawing.box(-1, 1, -1, 1, wd.draw.PAPER)])

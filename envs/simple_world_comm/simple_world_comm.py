@@ -276,7 +276,7 @@ class SimpleWorldComm(dynamics.Scenario):
 
     name = "simple_world_comm"
     parity = dynamics.parity_with("simple_world_comm")
-    step, observe, reset, draw = discrete_step, observe, reset, dynamics.draw
+    step, observe, reset, draw, shapes_per_agent = discrete_step, observe, reset, dynamics.draw_speakers, 2
     landmark_range = 0.9
 
     def __init__(
@@ -338,7 +338,5 @@ class SimpleWorldComm(dynamics.Scenario):
         return state
 
     def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the square without penalties, forests, obstacles, food, and what the leader says."""
-        scene = super().scenery(state)
-        polygons = [drawing.box(-1, 1, -1, 1, wd.draw.PAPER), *scene.polygons]
-        return Scene(self.view, polygons=polygons, texts=scene.texts)
+        """Return the square without penalties."""
+        return Scene(self.view, polygons=[drawing.box(-1, 1, -1, 1, wd.draw.PAPER)])

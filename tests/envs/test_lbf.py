@@ -313,12 +313,3 @@ def test_an_episode_starts_anew():
 def test_wrong_parameters(wrong, said):
     with pytest.raises(DefinitionError, match=re.escape(said)):
         LevelBasedForaging(**wrong)
-
-
-def test_scenery_has_the_foods_that_are_left_and_the_levels():
-    env = LevelBasedForaging(**SMALL)
-    state = {name: np.zeros(3, np.int32) for name in ("loc_y", "loc_x")} | {"level": np.array([1, 2, 3])}
-    state |= {"food_y": np.array([1, 4]), "food_x": np.array([4, 1]), "food_level": np.array([4, 0])}
-    texts = env.scenery(state).texts
-    assert [(text.x, text.y, text.text) for text in texts[:2]] == [(4, 4, "4"), (0, 5, "1")]
-    assert len(texts) == 4

@@ -11,11 +11,16 @@ import warpdrive as wd
 from warpdrive.draw import (
     BLUE,
     CIRCLE,
+    COLOUR,
     FIELDS,
     GREEN,
     GREY,
     INK,
+    KIND,
+    LAYER,
+    LINE,
     NOTHING,
+    NUMBER,
     ORANGE,
     PURPLE,
     RECTANGLE,
@@ -24,7 +29,10 @@ from warpdrive.draw import (
     SEGMENT,
     SKY,
     TRIANGLE,
+    WIDTH,
     YELLOW,
+    X,
+    Y,
 )
 from warpdrive.scene.artist import Artist
 from warpdrive.scene.colours import DARK
@@ -176,16 +184,42 @@ def test_shapes(name):
         state[key] = np.asarray(value, state[key].dtype if key in state else reserved[key])
     artist = Artist(env, palette=DARK)
     shapes = artist.shapes([state])[0]
-    by_agent = shapes.reshape(env.num_agents, env.shapes_per_agent, len(FIELDS))
+    by_agent = shapes[: env.num_agents * env.shapes_per_agent].reshape(
+        env.num_agents, env.shapes_per_agent, len(FIELDS)
+    )
     for place, values in expected.items():
         np.testing.assert_allclose(by_agent[place][: len(values)], values, atol=1e-5, err_msg=str(place))
     picture = artist.picture_of_scene(artist.scene(state, shapes))
     assert picture.shape[1] == 560 and len(np.unique(picture.reshape(-1, 3), axis=0)) > 4
 
 
+def things(name, **changes):
+    """Return the shapes that ``draw_things`` draws of a state."""
+    env = wd.make(name)
+    state = env.initial_state(np.random.default_rng(0))
+    state |= {key: np.asarray(value, state[key].dtype) for key, value in changes.items()}
+    state |= {"actions": np.zeros(env.num_agents, np.int32), "rewards": np.zeros(env.num_agents, np.float32)}
+    drawn = Artist(env).shapes([state])[0][env.num_agents * env.shapes_per_agent :]
+    return list(drawn[drawn[:, KIND] != NOTHING])
+
+
 def test_landmarks_are_green_once_covered():
-    parameters, changes, _ = CASES["simple_spread"]
-    scene = wd.make("simple_spread", **parameters).scenery({key: np.array(value) for key, value in changes.items()})
-    assert [polygon.colour for polygon in scene.polygons[1::2]] == [GREEN, YELLOW, YELLOW]
-    centre = scene.polygons[3].points[:-2].mean(0)
-    np.testing.assert_allclose(centre, [0, 0.5], atol=1e-6)
+    _, changes, _ = CASES["simple_spread"]
+    rings = things("simple_spread", **changes)[::3]
+    assert [ring[COLOUR] for ring in rings] == [GREEN, YELLOW, YELLOW]
+    np.testing.assert_allclose(rings[1][[X, Y]], [0, 0.5], atol=1e-6)
+    assert all(ring[LAYER] < 0 for ring in rings)
+
+
+def test_foods_that_are_left_have_levels():
+    square, number = things("lbf", food_y=[1, 4], food_x=[4, 1], food_level=[4, 0])
+    assert square[[KIND, X, Y]].tolist() == [RECTANGLE, 4, 6]
+    assert number[[KIND, X, Y, LINE]].tolist() == [NUMBER, 4, 6, 4]
+
+
+def test_goals_have_rings():
+    places = {"landmark_x": [0.5, -0.5], "landmark_y": [0, 0], "goal": [1]}
+    shapes = things("simple_push", **places)
+    ring = next(shape for shape in shapes if shape[COLOUR] == GREEN)
+    np.testing.assert_allclose(ring[[X, Y, WIDTH]], [-0.5, 0, 2 * (0.05 + 0.07)], atol=1e-6)
+    assert len(shapes) == 4

@@ -1,4 +1,4 @@
-"""The documentation site: it builds, every link leads somewhere, and the search works without a server."""
+"""The documentation site: it builds, links lead somewhere, environments run, and the search works without a server."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Path:
     folder = tmp_path_factory.getbasetemp().parent / f"site_{testrun_uid}"
     with locked(folder.with_suffix(".lock")):
         if not folder.exists():
-            assert docs_site.main(["--output", str(folder)]) == 0
+            assert docs_site.main(["--output", str(folder), "--live", "cartpole"]) == 0
     return folder
 
 
@@ -95,6 +95,13 @@ def test_pages_have_formulas_notebooks_and_sources(site: Path) -> None:
     assert "data:image/gif" in tutorial.read_text(encoding="utf-8")
     assert (tutorial.parent / "01_quickstart.ipynb").is_file()
     assert "cartpole.yaml" in (site / "source" / "training" / "run_configs.html").read_text(encoding="utf-8")
+
+
+def test_an_environment_runs_in_its_page(site: Path, opened: Opened) -> None:  # noqa: F811
+    page = opened(site / "environments" / "cartpole.html")
+    page.locator("iframe.live").scroll_into_view_if_needed()
+    (game,) = [frame for frame in page.frames if frame.url.endswith("/live/cartpole.html")]
+    game.wait_for_function("window.warpdrive && warpdrive.game.step > 10")
 
 
 def test_the_search_finds_pages_without_a_server(site: Path, opened: Opened) -> None:  # noqa: F811

@@ -167,7 +167,8 @@ SUBJECTS = (
     Subject(
         "policies",
         "Policies and recordings",
-        "Trained policies act outside of a training run, are exported to other programs, recorded and animated. See "
+        "Trained policies act outside of a training run, are exported to other programs, recorded, animated and shown "
+        "live in pages. See "
         "[Exporting policies](../../guides/export.md) and [Rendering and "
         "replays](../../environments/index.md#rendering-and-replays).",
         {
@@ -176,6 +177,8 @@ SUBJECTS = (
             "warpdrive.Recording": {},
             "warpdrive.replay": {},
             "warpdrive.training.replay.animation.Animation": {},
+            "warpdrive.live": {},
+            "warpdrive.training.web.page.WebPage": {},
         },
     ),
     Subject(
@@ -215,8 +218,11 @@ SUBJECTS = (
         "shapes of that agent. [Pictures](../../guides/authoring.md#pictures) shows a complete kernel.",
         {
             "warpdrive.draw": NO_MEMBERS,
-            **{f"warpdrive.draw.{name}": KERNEL_FUNCTIONS for name in ("circle", "rectangle", "triangle", "sector")},
-            **{f"warpdrive.draw.{name}": KERNEL_FUNCTIONS for name in ("line", "style", "trail")},
+            **{
+                f"warpdrive.draw.{name}": KERNEL_FUNCTIONS
+                for name in ("circle", "rectangle", "triangle", "sector", "number")
+            },
+            **{f"warpdrive.draw.{name}": KERNEL_FUNCTIONS for name in ("line", "number", "style", "trail")},
         },
         more=(
             "Colours are the constants `wd.draw.BLUE`, `RED`, `YELLOW`, `GREEN`, `PURPLE`, `SKY`, `ORANGE`, `GREY`, "
@@ -225,7 +231,7 @@ SUBJECTS = (
             "A kernel may also write shapes without these functions: `shapes[env, agent, index, field]`, where the "
             "field is one of `wd.draw.KIND`, `X`, `Y`, `WIDTH`, `HEIGHT`, `ANGLE`, `COLOUR`, `OPACITY`, `EDGE`, "
             "`LINE`, `LAYER` and `TRAIL` (`wd.draw.FIELDS` has their names), and the kind one of `wd.draw.NOTHING`, "
-            "`CIRCLE`, `RECTANGLE`, `TRIANGLE`, `SECTOR` and `SEGMENT`.",
+            "`CIRCLE`, `RECTANGLE`, `TRIANGLE`, `SECTOR`, `SEGMENT` and `NUMBER`.",
         ),
     ),
     Subject(

@@ -17,6 +17,7 @@ from warpdrive.arguments import check_path
 from warpdrive.errors import WarpDriveError, nearest, shown
 from warpdrive.figures import Frame, png
 from warpdrive.scene.colours import DARK, LIGHT
+from warpdrive.scene.page import framed
 from warpdrive.training.progress.work import WorkProgress
 from warpdrive.training.replay.few_colours import few_colours
 from warpdrive.training.replay.film import Film
@@ -195,10 +196,8 @@ class Player:
         self.animation = animation
 
     def _repr_html_(self) -> str:
-        """Return the page in an iframe, which isolates its names and styles."""
-        sandbox = 'sandbox="allow-scripts" allow="fullscreen" style="width: 100%; height: 640px; border: 0"'
-        page, title = escape(self.animation.html()), escape(self.animation.title)
-        return f'<iframe srcdoc="{page}" {sandbox} title="{title}"></iframe>'
+        """Return the page in an iframe."""
+        return framed(self.animation.html(), self.animation.title)
 
 
 def check_output(path: Path) -> None:

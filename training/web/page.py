@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import base64
-import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ from warpdrive.errors import DefinitionError, shown
 from warpdrive.fused_step.binding import named_parameters
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.scene import fields, geometry
-from warpdrive.scene.page import described_scenery, drawing_constants
+from warpdrive.scene.page import described_scenery, framed, page
 from warpdrive.spaces import SpaceArray, action_arrays
 from warpdrive.training.inference.trained_policy import TrainedPolicy
 from warpdrive.training.web.game import Game, digest_of_steps
@@ -63,8 +60,11 @@ class PageOptions:
 class WebPage:
     """Page, and what it consists of.
 
+    Displays itself as the result of a notebook cell.
+
     Attributes:
         html: The page.
+        title: Its title.
         module_bytes: Bytes of the WebAssembly module.
         data_bytes: Bytes of weights, start states and constants.
         digest: Hash of the states that the page verifies, in hexadecimal digits.
@@ -73,11 +73,16 @@ class WebPage:
     """
 
     html: str = field(repr=False)
+    title: str
     module_bytes: int
     data_bytes: int
     digest: str
     policies: list[str]
     program: Program = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        """Return the page in an iframe."""
+        return framed(self.html, self.title)
 
 
 def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: PageOptions | None = None) -> WebPage:
@@ -130,7 +135,6 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
         "kept": [name for name in compiled.ctx if name.startswith("sampler.logits_")],
         "longestTrail": _LONGEST_TRAIL if _has_trails(game) else 0,
         "scenery": _scenery(env),
-        **drawing_constants(),
         "trail": {"opacity": geometry.OPACITY, "longestPart": geometry.LONGEST_PART},
         "verify": {
             "replicas": VERIFIED_REPLICAS,
@@ -140,15 +144,8 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
             "inexact": [Path(place).name for place in program.inexact],
         },
     }
-    parts = {
-        "title": escape(title),
-        "style": (_ASSETS / "page.css").read_text(encoding="utf-8"),
-        "script": "\n".join((_ASSETS / name).read_text(encoding="utf-8") for name in ("engine.js", "play.js")),
-        "data": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
-    }
-    page = (_ASSETS / "page.html").read_text(encoding="utf-8")
-    html = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)  # once: a title is not looked into
-    return WebPage(html, len(program.module), len(program.data), digest, list(policies), program)
+    html = page(_ASSETS / "page.html", [_ASSETS / "engine.js", _ASSETS / "play.js"], title, data)
+    return WebPage(html, title, len(program.module), len(program.data), digest, list(policies), program)
 
 
 def controls_of(env: EnvWrapper) -> dict[str, dict[str, Any]]:

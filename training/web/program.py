@@ -152,7 +152,8 @@ class _Layout:
                 return index, begin - owner.begin, has_replicas
         if name == "num_envs":
             return self._number(name, str(array.dtype), "replicas"), 0, False
-        if array.size == 1 and array.ndim == 1 and not isinstance(self._attribute(name), np.ndarray):
+        is_number = array.size == 1 and array.ndim == 1 and not isinstance(self._attribute(name), np.ndarray)
+        if is_number and np.isfinite(array[0]):  # as JSON has it
             return self._number(name, str(array.dtype), {"value": array[0].item()}), 0, False
         if (key := (begin, array.nbytes)) not in self._known:
             self._known[key] = self._new(name, array, list(array.shape), self._stored(array))

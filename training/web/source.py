@@ -96,11 +96,17 @@ def _checkpoint_of(source: str, which: Which) -> Path | None:
 
 def _policies(config: RunConfig, folder: Path, trust: bool) -> dict[str, TrainedPolicy]:
     found = {}
-    for tag, settings in config.policy.items():
-        learned = settings.of if isinstance(settings, SelfPlayConfig) else tag
-        if learned is not None and isinstance(config.policy[learned], LearningConfig):
+    for tag in config.policy:
+        if (learned := learned_by(config, tag)) is not None:
             found[tag] = load_policy(folder, learned, trust=trust)
     return found
+
+
+def learned_by(config: RunConfig, tag: str) -> str | None:
+    """Return the policy tag whose trained policy acts for the agents of a tag; None if there is none."""
+    settings = config.policy[tag]
+    learned = settings.of if isinstance(settings, SelfPlayConfig) else tag
+    return learned if learned is not None and isinstance(config.policy[learned], LearningConfig) else None
 
 
 def _replicas(config: RunConfig, seed: int, folder: Path | None, trust: bool) -> EnvWrapper:
@@ -117,9 +123,12 @@ def _replicas(config: RunConfig, seed: int, folder: Path | None, trust: bool) ->
     )
     if env.env.steps_on_host:
         raise ExportError(f"environment {env.env_name} is of another library, and has no kernels")
+    return adapted_replicas(with_fitting_pool(env), config.policy)
+
+
+def with_fitting_pool(env: EnvWrapper) -> EnvWrapper:
+    """Return replicas with as many of the start states as fit a page, the same ones if all do."""
     pool = [env.ctx[name] for name in env.ctx if name.startswith("pool.")]
     of_a_state = max(1, sum(array[:1].nbytes for array in pool))
     fitting = max(1, min(env.reset_pool_size, _POOL_BYTES // of_a_state))
-    if fitting < env.reset_pool_size:
-        env = env.like(1, seed, reset_pool_size=fitting)
-    return adapted_replicas(env, config.policy)
+    return env if fitting == env.reset_pool_size else env.like(1, env.seed, reset_pool_size=fitting)

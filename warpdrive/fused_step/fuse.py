@@ -165,20 +165,19 @@ def fuse_actions(environment: Environment, binding: Binding, drawn: bool = False
     return fused
 
 
-def fuse_drawing(environment: Environment, binding: Binding, things: bool = False) -> FusedKernel:
-    """Build the kernel that draws all replicas into the array ``shapes`` of the device context.
+def fuse_drawing(environment: Environment, binding: Binding) -> FusedKernel:
+    """Build the kernel that draws all replicas into the arrays ``shapes`` and ``things`` of the device context.
 
     Args:
         environment: The environment, which has a ``draw`` kernel.
         binding: The binding of its kernels' parameters.
-        things: If True, the kernel ``draw_things`` draws into the array ``things``, too.
 
     Returns:
         The fused kernel.
     """
     fused = FusedKernel(f"{environment.name}_draw", binding.context)
     fused.call_user(environment.draw, binding)
-    if things:
+    if environment.draw_things is not None:
         fused.call_user(environment.draw_things, binding)
     return fused
 

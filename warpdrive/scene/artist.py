@@ -17,6 +17,7 @@ from warpdrive.figures import Frame, frame_of
 from warpdrive.fused_step.binding import Binding
 from warpdrive.fused_step.fuse import fuse_drawing
 from warpdrive.scene.colours import LIGHT, Palette
+from warpdrive.scene.geometry import BEHIND
 from warpdrive.scene.raster import Raster
 from warpdrive.scene.scene import Scene, Shapes
 
@@ -61,9 +62,10 @@ class Artist:
         return self._raster(scene).frame(scene, earlier)
 
     def shapes(self, states: Sequence[State]) -> Shapes:
-        """Return the shapes of states of one replica each, ``[states, num_agents * shapes_per_agent, len(FIELDS)]``.
+        """Return the shapes of states of one replica each, ``[states, number, len(FIELDS)]``.
 
-        The ``draw`` kernel runs once, on the CPU. It may name the arrays of a state and attributes of the environment.
+        First are those of agents, ``num_agents * shapes_per_agent``, then those of ``draw_things``, in layers behind
+        trails. The kernels run once, on the CPU. They may name the arrays of a state and attributes of the environment.
 
         Args:
             states: The arrays by name, the same in all states.
@@ -75,15 +77,24 @@ class Artist:
         env, count = self.env, len(states)
         assert env.draw is not None
         context = DeviceContext("cpu", count)
-        names = [name for name in env.draw.parameters if name in states[0]]
+        counts = {"shapes": int(env.shapes_per_agent)}
+        if env.draw_things is not None:
+            counts["things"] = int(env.things_per_agent)
+        kernels = [kernel for kernel in (env.draw, env.draw_things) if kernel is not None]
+        names = [name for name in states[0] if any(name in kernel.parameters for kernel in kernels)]
         for name in names:
             context.put(name, np.stack([state[name] for state in states]))
-        agents, each = int(env.num_agents), int(env.shapes_per_agent)
-        context.zeros("shapes", (count, agents, each, len(draw.FIELDS)), torch.float32)
-        binding = Binding(env, KernelFunctions(env.step, None, None), context, [*names, "shapes"], ())
-        binding.check(env.draw)
+        agents = int(env.num_agents)
+        for name, each in counts.items():
+            context.zeros(name, (count, agents, each, len(draw.FIELDS)), torch.float32)
+        binding = Binding(env, KernelFunctions(env.step, None, None), context, [*names, *counts], ())
+        for kernel in kernels:
+            binding.check(kernel)
         fuse_drawing(env, binding).bind(load_backend("cpu"), agents)()
-        found: Shapes = context["shapes"].numpy().reshape(count, agents * each, len(draw.FIELDS))
+        drawn = [context[name].numpy().reshape(count, -1, len(draw.FIELDS)) for name in counts]
+        for things in drawn[1:]:
+            things[..., draw.LAYER] += BEHIND
+        found: Shapes = np.concatenate(drawn, axis=1)
         if not np.isfinite(found).all():
             raise DefinitionError(f"environment {env.name}: its draw kernel wrote a number that is not finite")
         return found

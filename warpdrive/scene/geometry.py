@@ -17,6 +17,8 @@ Points = list[tuple[float, float]]
 _ARC = 10.0  # degrees between the points of an arc
 SHADES, OPACITY = 4, 0.55
 """Number of shades of a trail, and opacity of the latest one."""
+BEHIND = -1000
+"""Layer of things, behind agents. Shapes of negative layers are behind trails, too."""
 LONGEST_PART = 0.5
 """Fraction of the view from which on a part of a trail is a jump, as at the border of a torus, and left out."""
 
@@ -26,6 +28,13 @@ def visible(shapes: Shapes) -> Shapes:
     found: Shapes = shapes[shapes[:, fields.KIND] != fields.NOTHING]
     found = found[np.argsort(found[:, fields.LAYER], kind="stable")]
     return found
+
+
+def behind_and_in_front(shapes: Shapes) -> tuple[Shapes, Shapes]:
+    """Return the shapes that are drawn before trails, and those drawn after them."""
+    shown = visible(shapes)
+    behind = shown[:, fields.LAYER] < 0
+    return shown[behind], shown[~behind]
 
 
 def outline(kind: int, x: float, y: float, a: float, b: float, shape: npt.NDArray[Any]) -> Points:

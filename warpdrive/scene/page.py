@@ -1,7 +1,12 @@
-"""Scenes as JSON, for pages that draw them in the browser."""
+"""Pages that draw scenes in the browser: what they have in common, and scenes as JSON."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +16,35 @@ from warpdrive.scene import fields
 from warpdrive.scene.colours import DARK, LIGHT
 from warpdrive.scene.scene import Scene
 
-_KINDS = ("CIRCLE", "RECTANGLE", "TRIANGLE", "SECTOR", "SEGMENT")
+_KINDS = ("CIRCLE", "RECTANGLE", "TRIANGLE", "SECTOR", "SEGMENT", "NUMBER")
+_SHARED = Path(__file__).with_suffix("")
+
+
+def page(body: Path, scripts: Sequence[Path], title: str, data: Mapping[str, Any]) -> str:
+    """Return a page that needs no other files and no network.
+
+    Args:
+        body: The file of its content; a style sheet beside it has the same name.
+        scripts: Its scripts, which follow the shared one.
+        title: Its title, ``{{title}}`` in its content.
+        data: What the scripts find as ``data``, beside the constants of drawings.
+
+    Returns:
+        HTML.
+    """
+    text = json.dumps({**data, **drawing_constants()}, separators=(",", ":"), allow_nan=False)
+    parts = {
+        "title": escape(title),
+        "style": _joined([_SHARED.with_suffix(".css"), body.with_suffix(".css")]),
+        "script": _joined([_SHARED.with_suffix(".js"), *scripts]),
+        "data": text.replace("</", "<\\/"),
+    }
+    html = _joined([_SHARED.with_suffix(".html")]).replace("{{body}}", _joined([body]).rstrip())
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], html)  # once: a title is not looked into
+
+
+def _joined(paths: Sequence[Path]) -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in paths)
 
 
 def drawing_constants() -> dict[str, Any]:
@@ -47,3 +80,9 @@ def described_scenery(scene: Scene) -> dict[str, Any]:
             for text in scene.texts
         ],
     }
+
+
+def framed(page: str, title: str) -> str:
+    """Return a page in an iframe, which isolates its names and styles, for a notebook."""
+    sandbox = 'sandbox="allow-scripts" allow="fullscreen" style="width: 100%; height: 640px; border: 0"'
+    return f'<iframe srcdoc="{escape(page)}" {sandbox} title="{escape(title)}"></iframe>'

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from warpdrive.figures import Frame, font_of_size
 from warpdrive.scene import fields
 from warpdrive.scene.colours import LIGHT, RGB, Palette, blend, rgb
-from warpdrive.scene.geometry import outline, trail_lines, visible
+from warpdrive.scene.geometry import behind_and_in_front, outline, trail_lines
 from warpdrive.scene.scene import Scene, Shapes
 
 _OVERSAMPLING = 2
@@ -69,12 +69,13 @@ class Raster:
             image.paste(pixels, (round(left), round(top)))
         for polygon in scene.polygons:
             self._polygon(pen, polygon.points, polygon.colour, polygon.edge, polygon.line)
+        behind, in_front = behind_and_in_front(scene.shapes)
+        self._shapes(pen, behind)
         self._trails(pen, scene.shapes, earlier)
-        self._shapes(pen, scene.shapes)
+        self._shapes(pen, in_front)
         for text in scene.texts:
             place = self._points(np.array([[text.x, text.y]]))[0]
-            font = font_of_size(max(8, round(text.size * self._pixels)))
-            pen.text(place, text.text, fill=self.colours[text.colour], font=font, anchor="mm")
+            self._write(pen, place, text.text, text.size * self._pixels, self.colours[text.colour])
         if self._reaches_out(scene):
             self._cover_margin(pen, box, size)
         pen.rectangle(box, outline=self.colours[fields.INK], width=_OVERSAMPLING)
@@ -110,8 +111,7 @@ class Raster:
             closed = [*pixels, pixels[0]] if colour >= 0 else pixels
             pen.line(closed, fill=self.colours[edge], width=max(1, round(line * self._pixels)), joint="curve")
 
-    def _shapes(self, pen: Any, shapes: Shapes) -> None:
-        shown = visible(shapes)
+    def _shapes(self, pen: Any, shown: Shapes) -> None:
         kinds = shown[:, fields.KIND].astype(int).tolist()
         fills = [
             self._mixed(int(colour), opacity) for colour, opacity in shown[:, [fields.COLOUR, fields.OPACITY]].tolist()
@@ -130,8 +130,14 @@ class Raster:
                 pen.line([(x, y), end], fill=fill, width=width)
                 for cap_x, cap_y in ((x, y), end):
                     pen.circle((cap_x, cap_y), 0.5 * width, fill=fill)
+            elif kind == fields.NUMBER:
+                self._write(pen, (x, y), f"{shape[fields.LINE]:.0f}", 2 * b, fill)
             else:
                 pen.polygon(outline(kind, x, y, a, b, shape), fill=fill, outline=edge, width=_OVERSAMPLING)
+
+    @staticmethod
+    def _write(pen: Any, place: tuple[float, float], text: str, size: float, colour: RGB) -> None:
+        pen.text(place, text, fill=colour, font=font_of_size(max(8, round(size))), anchor="mm")
 
     def _trails(self, pen: Any, shapes: Shapes, earlier: Sequence[Shapes]) -> None:
         # Lines of one pixel are drawn much quicker. They become half a pixel, and so have a stronger colour.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from warpdrive.figures import png_address
 from warpdrive.scene import fields
 from warpdrive.scene.colours import LIGHT, Palette, blend
-from warpdrive.scene.geometry import Points, outline, trail_lines, visible
+from warpdrive.scene.geometry import Points, behind_and_in_front, outline, trail_lines
 from warpdrive.scene.scene import Scene, Shapes
 
 _ROUND = 'stroke-linecap="round" stroke-linejoin="round"'
@@ -60,16 +60,14 @@ class _Drawing:
             line = max(1.0, polygon.line * self.scale)
             fill = self.palette[polygon.colour] if polygon.colour >= 0 else "none"
             yield self._path(self._points(polygon.points), fill, edge, line, closed=polygon.colour >= 0)
+        behind, in_front = behind_and_in_front(self.scene.shapes)
+        yield from map(self._shape, behind)
         for colour, opacity, points in trail_lines(self.scene.shapes, earlier, self.scene.view, self._points):
             yield self._line(points, self._mixed(colour, opacity), _LINE)
-        yield from map(self._shape, visible(self.scene.shapes))
+        yield from map(self._shape, in_front)
         for text in self.scene.texts:
-            ((x, y),) = self._points(np.array([[text.x, text.y]]))
-            yield (
-                f'<text x="{_text(x)}" y="{_text(y)}" font-size="{_text(max(5.0, text.size * self.scale))}" '
-                f'font-family="DejaVu Sans, sans-serif" text-anchor="middle" dominant-baseline="central" '
-                f'fill="{self.palette[text.colour]}">{escape(text.text)}</text>'
-            )
+            (place,) = self._points(np.array([[text.x, text.y]]))
+            yield self._written(place, text.text, text.size * self.scale, self.palette[text.colour])
         yield f'<rect {size} fill="none" stroke="{self.palette[fields.INK]}"/>'
         yield "</svg>"
 
@@ -83,6 +81,8 @@ class _Drawing:
         if kind == fields.CIRCLE:
             radii = f'cx="{_text(x)}" cy="{_text(y)}" rx="{_text(a)}" ry="{_text(b)}"'
             return f'<ellipse {radii} fill="{fill}"{self._stroke(edge, 1.0)}/>'
+        if kind == fields.NUMBER:
+            return self._written((x, y), f"{shape[fields.LINE]:.0f}", 2 * b, fill)
         return self._path(outline(kind, x, y, a, b, shape), fill, edge, 1.0, closed=True)
 
     def _path(self, points: Points, fill: str, edge: int | None, line: float, closed: bool) -> str:
@@ -92,6 +92,13 @@ class _Drawing:
     def _line(self, points: Points, colour: str, width: float) -> str:
         steps = " ".join(f"{_text(x)} {_text(y)}" for x, y in points)
         return f'<path d="M{steps}" fill="none" stroke="{colour}" stroke-width="{_text(width)}" {_ROUND}/>'
+
+    def _written(self, place: tuple[float, float], text: str, size: float, colour: str) -> str:
+        x, y = map(_text, place)
+        return (
+            f'<text x="{x}" y="{y}" font-size="{_text(max(5.0, size))}" font-family="DejaVu Sans, sans-serif" '
+            f'text-anchor="middle" dominant-baseline="central" fill="{colour}">{escape(text)}</text>'
+        )
 
     def _stroke(self, edge: int | None, width: float) -> str:
         return "" if edge is None else f' stroke="{self.palette[edge]}" stroke-width="{_text(width)}" {_ROUND}'

@@ -14,6 +14,8 @@ from browser import Opened, browser, opened  # noqa: F401 (fixtures)
 import warpdrive as wd
 from warpdrive.errors import ConfigError, DefinitionError
 from warpdrive.training.cli.parser import main
+from warpdrive.training.config.load import load_config
+from warpdrive.training.trainer import make_env
 from warpdrive.training.web.game import Game
 from warpdrive.training.web.page import PageOptions, WebPage, controls_of, web_page
 from warpdrive.training.web.source import source_of
@@ -170,6 +172,18 @@ def test_the_command_writes_a_page_of_an_environment(tmp_path: Path, capsys: pyt
     data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', path.read_text())[1])  # type: ignore[index]
     assert {"name": "gravity", "value": 5.0} in data["settable"]
     assert data["verify"]["steps"] == 50
+
+
+def test_a_trainer_is_shown_live_in_a_notebook(tmp_path: Path, opened: Opened) -> None:  # noqa: F811
+    config = load_config(
+        "cartpole", ["trainer.num_envs=4", f"saving.folder={tmp_path}", "policy.agent.model.hidden=[8]"]
+    )
+    page = wd.live(wd.Trainer(make_env(config), config), tmp_path / "page.html", verified_steps=10)
+    assert page.policies == ["agent"]
+    assert (tmp_path / "page.html").read_text() == page.html
+    (tmp_path / "notebook.html").write_text(page._repr_html_())
+    frame = opened(tmp_path / "notebook.html").frames[1]
+    frame.wait_for_function("window.warpdrive && warpdrive.game.step > 3")
 
 
 def test_an_unknown_tag_is_named() -> None:

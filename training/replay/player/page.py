@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from warpdrive.environment import State
 from warpdrive.figures import png_address
 from warpdrive.scene import fields, geometry
 from warpdrive.scene.artist import Artist
-from warpdrive.scene.page import described_scenery, drawing_constants
+from warpdrive.scene.page import described_scenery, page
 from warpdrive.training.replay.few_colours import few_colours
 from warpdrive.training.replay.film import Film
 from warpdrive.training.replay.player.series import Series, series, size_of
@@ -52,20 +50,12 @@ def player_page(films: Sequence[Film], frames_per_second: float, seconds_at_an_e
         "title": title,
         "framesPerSecond": frames_per_second,
         "secondsAtAnEnd": seconds_at_an_end,
-        **drawing_constants(),
         "trail": {"shades": geometry.SHADES, "opacity": geometry.OPACITY, "longestPart": geometry.LONGEST_PART},
         "tags": films[0].recording.policy_tags,
         "colours": _colours_of_tags(films[0]),
         "films": shown,
     }
-    parts = {
-        "title": escape(title),
-        "style": (_FOLDER / "player.css").read_text(encoding="utf-8"),
-        "script": "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in ("series.js", "player.js")),
-        "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
-    }
-    page = (_FOLDER / "player.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)  # once: a title is not looked into
+    return page(_FOLDER / "player.html", [_FOLDER / "series.js", _FOLDER / "player.js"], title, data)
 
 
 class _Contents:
@@ -193,7 +183,8 @@ def _colours_of_tags(film: Film) -> dict[str, int]:
     tags = film.recording.policy_tags
     shapes = film.shapes(0)
     if shapes is not None:
-        first = shapes[0].reshape(int(film.env.num_agents), -1, len(fields.FIELDS))[:, 0]
+        agents, each = int(film.env.num_agents), int(film.env.shapes_per_agent)
+        first = shapes[0][: agents * each].reshape(agents, each, len(fields.FIELDS))[:, 0]
         drawn = [set(first[agents, fields.COLOUR].astype(int).tolist()) for agents in tags.values()]
         if all(len(colours) == 1 for colours in drawn) and len(set.union(*drawn)) == len(tags):
             return dict(zip(tags, map(min, drawn), strict=True))

@@ -1,17 +1,6 @@
 // Player of recordings: draws their scenes, and shows arrays of agents and curves of returns.
 
 (async () => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const element = id => document.getElementById(id);
-  const make = (name, parent, text = "") => {
-    const made = parent.appendChild(document.createElement(name));
-    made.textContent = text;
-    return made;
-  };
-  const [KIND, X, Y, WIDTH, HEIGHT, ANGLE, COLOUR, OPACITY, EDGE, LINE, LAYER, TRAIL] = data.fields.map((_, at) => at);
-  const { CIRCLE, RECTANGLE, TRIANGLE, SECTOR, SEGMENT } = data.kinds;
-  const ARROW = [[1, 0], [-1, 0.7], [-0.55, 0], [-1, -0.7]], BOX = [[-1, -1], [1, -1], [1, 1], [-1, 1]];
-  const [GREY, INK, PAPER, GROUND] = ["grey", "ink", "paper", "ground"].map(name => data.colourNames.indexOf(name));
   const { shades: SHADES, opacity: TRAIL_OPACITY, longestPart: LONGEST_PART } = data.trail; // see geometry.py
   const SMOOTHEST = 0.1; // of the view: a longer move of a shape within one step is not interpolated
   const MANY = 200; // agents: from here on trails are thin
@@ -21,18 +10,13 @@
   const tags = Object.keys(data.tags);
   const tagOf = new Map(tags.flatMap(tag => data.tags[tag].map(agent => [agent, tag])));
   const colourOfTag = tag => data.colours[tag];
-  const loaded = async source => {
-    const image = Object.assign(new Image(), { src: source });
-    await image.decode().catch(() => {});
-    return image;
-  };
   const states = data.films.flatMap((film, number) => film.steps.map((_, at) => ({ film: number, at })));
   for (const film of data.films)
     for (const panel of film.panels) {
       panel.returnsOf = {};
       for (const tag of tags) panel.returnsOf[tag] = await unpack(panel.returns[tag]);
       if (panel.pictures) {
-        const images = await Promise.all(panel.pictures.map(loaded));
+        const images = await Promise.all(panel.pictures.map(loadedImage));
         panel.sceneries = images.map(image => {
           const view = [0, image.naturalWidth, 0, image.naturalHeight];
           return { view, caption: "", images: [{ place: view, image }], polygons: [], texts: [] };
@@ -42,7 +26,7 @@
       } else {
         panel.sceneryAt = await unpack(panel.scenery);
         for (const { images } of panel.sceneries)
-          for (const image of images) image.image = await loaded(image.source);
+          for (const image of images) image.image = await loadedImage(image.source);
         panel.fields = await Promise.all(panel.shapes.map(unpack));
       }
     }
@@ -53,25 +37,9 @@
   let chosen = 0; // panel
   let agent = null, following = false;
   let camera = null; // null: the whole view; else centre and zoom
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  let theme = dark.matches ? "dark" : "light";
   let panels = []; // of the film: {figure, canvas, pen, ...}
   let filmShown = -1;
   const film = () => data.films[states[state].film];
-
-  // ---- colours ----
-  const rgb = colour => [1, 3, 5].map(at => parseInt(colour.slice(at, at + 2), 16));
-  const mixtures = new Map();
-  const colourOf = number => data.palettes[theme][number];
-  function mixed(number, opacity) {
-    if (opacity >= 1) return colourOf(number);
-    const key = `${theme} ${number} ${Math.round(32 * opacity)}`;
-    if (!mixtures.has(key)) {
-      const [front, back] = [rgb(colourOf(number)), rgb(colourOf(GROUND))];
-      mixtures.set(key, `rgb(${front.map((value, at) => Math.round(opacity * value + (1 - opacity) * back[at]))})`);
-    }
-    return mixtures.get(key);
-  }
 
   // ---- geometry ----
   /** Return the position of a shape, and its angle, between two states while the player runs. */
@@ -121,45 +89,19 @@
     pen.setTransform(pixels, 0, 0, pixels, 0, 0);
     pen.fillStyle = colourOf(PAPER);
     pen.fillRect(0, 0, shown.width, shown.height);
-    pen.fillStyle = colourOf(GROUND);
-    pen.fillRect(toX(view[0]), toY(view[3]), (view[1] - view[0]) * scale, (view[3] - view[2]) * scale);
-    for (const { place: [lowX, highX, lowY, highY], image } of shown.scenery.images) {
-      pen.imageSmoothingEnabled = (highX - lowX) * scale < image.naturalWidth; // pixels stay sharp if enlarged
-      pen.drawImage(image, toX(lowX), toY(highY), (highX - lowX) * scale, (highY - lowY) * scale);
-    }
-    pen.lineJoin = pen.lineCap = "round";
-    for (const polygon of shown.scenery.polygons) drawPolygon(pen, polygon, toX, toY, scale);
+    drawScenery(pen, shown.scenery, toX, toY, scale);
     if (panel.rows) {
+      const order = inOrder(shown), front = order.findIndex(row => panel.fields[LAYER](at, row) >= 0);
+      drawShapes(shown, order.splice(0, front < 0 ? order.length : front), toX, toY, scale);
       drawTrails(shown, toX, toY);
-      drawShapes(shown, toX, toY, scale);
+      drawShapes(shown, order, toX, toY, scale);
     }
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    for (const { x, y, text, size, colour } of shown.scenery.texts) {
-      pen.font = `${Math.max(5, size * scale)}px "DejaVu Sans", system-ui, sans-serif`;
-      pen.fillStyle = colourOf(colour);
-      pen.fillText(text, toX(x), toY(y));
-    }
+    drawTexts(pen, shown.scenery, toX, toY, scale);
     if (agent !== null) ring(shown, toX, toY, scale);
   }
 
-  function drawPolygon(pen, { points, colour, edge, line }, toX, toY, scale) {
-    pen.beginPath();
-    for (let at = 0; at < points.length; at += 2) pen.lineTo(toX(points[at]), toY(points[at + 1]));
-    if (colour >= 0) {
-      pen.closePath();
-      pen.fillStyle = colourOf(colour);
-      pen.fill();
-    }
-    if (edge >= 0) {
-      pen.lineWidth = Math.max(1, line * scale);
-      pen.strokeStyle = colourOf(edge);
-      pen.stroke();
-    }
-  }
-
-  function drawShapes(shown, toX, toY, scale) {
-    const { panel, pen, at, width, height } = shown, { fields, rows } = panel;
+  /** Return the rows of shapes that are shown, those in front last. */
+  function inOrder({ panel: { fields, rows }, at }) {
     const order = [];
     let sorted = true;
     for (let row = 0; row < rows; row++)
@@ -168,42 +110,17 @@
         order.push(row);
       }
     if (!sorted) order.sort((one, other) => fields[LAYER](at, one) - fields[LAYER](at, other) || one - other);
+    return order;
+  }
+
+  function drawShapes(shown, order, toX, toY, scale) {
+    const { panel, pen, at, width, height } = shown, { fields } = panel;
     for (const row of order) {
-      const kind = fields[KIND](at, row), edge = fields[EDGE](at, row);
       const [worldX, worldY, angle] = place(panel, at, row);
-      const x = toX(worldX), y = toY(worldY), a = 0.5 * scale * fields[WIDTH](at, row);
-      const high = fields[HEIGHT](at, row), b = 0.5 * scale * high;
-      const reach = kind === SECTOR ? Math.abs(a) : 2 * Math.hypot(a, b);
+      const x = toX(worldX), y = toY(worldY), a = 0.5 * scale * fields[WIDTH](at, row), b = 0.5 * scale * fields[HEIGHT](at, row);
+      const reach = fields[KIND](at, row) === SECTOR ? Math.abs(a) : 2 * Math.hypot(a, b);
       if (x + reach < 0 || y + reach < 0 || x - reach > width || y - reach > height) continue;
-      const colour = mixed(fields[COLOUR](at, row), fields[OPACITY](at, row));
-      pen.beginPath();
-      if (kind === SEGMENT) {
-        pen.moveTo(x, y);
-        pen.lineTo(x + 2 * a, y - 2 * b);
-        pen.lineWidth = Math.max(1, fields[LINE](at, row) * scale);
-        pen.strokeStyle = colour;
-        pen.stroke();
-        continue;
-      }
-      if (kind === CIRCLE) {
-        pen.ellipse(x, y, Math.abs(a), Math.abs(b), 0, 0, 2 * Math.PI);
-      } else if (kind === SECTOR) {
-        pen.moveTo(x, y);
-        pen.arc(x, y, Math.abs(a), -(angle + 0.5 * high), -(angle - 0.5 * high));
-        pen.closePath();
-      } else {
-        const cosine = Math.cos(angle), sine = Math.sin(angle);
-        for (const [u, v] of kind === TRIANGLE ? ARROW : BOX)
-          pen.lineTo(x + u * a * cosine - v * b * sine, y - u * a * sine - v * b * cosine);
-        pen.closePath();
-      }
-      pen.fillStyle = colour;
-      pen.fill();
-      if (edge >= 0) {
-        pen.lineWidth = 1;
-        pen.strokeStyle = colourOf(edge);
-        pen.stroke();
-      }
+      drawShape(pen, field => fields[field](at, row), x, y, angle, scale);
     }
   }
 
@@ -290,11 +207,7 @@
     for (const row of panel.shapesPerAgent ? rowsOf(panel, agent).slice(0, 1) : []) {
       if (!panel.fields[KIND](at, row)) return;
       const [x, y] = place(panel, at, row);
-      pen.beginPath();
-      pen.arc(toX(x), toY(y), Math.max(9, 0.75 * scale * Math.abs(panel.fields[WIDTH](at, row))), 0, 2 * Math.PI);
-      pen.lineWidth = 2;
-      pen.strokeStyle = colourOf(INK);
-      pen.stroke();
+      drawRing(pen, toX(x), toY(y), Math.max(9, 0.75 * scale * Math.abs(panel.fields[WIDTH](at, row))));
     }
   }
 
@@ -705,9 +618,8 @@
     speed = Number(select.value);
   }
 
-  function setTheme(name) {
-    theme = name;
-    document.documentElement.classList.toggle("dark", theme === "dark");
+  function showTheme(name) {
+    setTheme(name);
     draw();
   }
 
@@ -729,7 +641,7 @@
   };
   const clicks = {
     play: () => run(!playing), back: () => go(state - 1), forward: () => go(state + 1), follow, whole, full: fullScreen,
-    closer: () => zoom(1.5), farther: () => zoom(1 / 1.5), theme: () => setTheme(theme === "dark" ? "light" : "dark"),
+    closer: () => zoom(1.5), farther: () => zoom(1 / 1.5), theme: () => showTheme(otherTheme()),
     help: () => element("keys").showModal(),
   };
   for (const [id, action] of Object.entries(clicks)) element(id).onclick = action;
@@ -763,9 +675,8 @@
     action();
   };
   addEventListener("resize", layOut);
-  dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
+  dark.addEventListener("change", () => showTheme(dark.matches ? "dark" : "light"));
 
-  document.documentElement.classList.toggle("dark", theme === "dark");
   draw();
   run(!matchMedia("(prefers-reduced-motion: reduce)").matches);
   /** For pages that contain the player, and tests. */

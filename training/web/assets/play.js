@@ -1,18 +1,8 @@
 // Page of a game: pictures, controls, people, links and verification.
 
 (async () => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const element = id => document.getElementById(id);
-  const make = (name, parent, text = "") => {
-    const made = parent.appendChild(document.createElement(name));
-    made.textContent = text;
-    return made;
-  };
   const { program, tags, actions } = data;
-  const [KIND, X, Y, WIDTH, HEIGHT, ANGLE, COLOUR, OPACITY, EDGE, LINE, LAYER, TRAIL] = data.fields.map((_, at) => at);
-  const { CIRCLE, RECTANGLE, TRIANGLE, SECTOR, SEGMENT } = data.kinds;
-  const FIELDS = data.fields.length, ARROW = [[1, 0], [-1, 0.7], [-0.55, 0], [-1, -0.7]], BOX = [[-1, -1], [1, -1], [1, 1], [-1, 1]];
-  const [INK, PAPER, GROUND] = ["ink", "paper", "ground"].map(name => data.colourNames.indexOf(name));
+  const FIELDS = data.fields.length;
   const tagOf = new Map(Object.entries(tags).flatMap(([tag, agents]) => agents.map(agent => [agent, tag])));
 
   // ---- the link: seed, replicas, changed numbers, and what people did ----
@@ -152,25 +142,8 @@
   addEventListener("blur", () => pressed.clear());
 
   // ---- pictures ----
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  let theme = dark.matches ? "dark" : "light", panels = [];
-  const colourOf = number => data.palettes[theme][number] || data.palettes[theme][INK];
-  const rgb = colour => [1, 3, 5].map(at => parseInt(colour.slice(at, at + 2), 16));
-  const mixtures = new Map();
-  function mixed(number, opacity) {
-    if (opacity >= 1) return colourOf(number);
-    const key = `${theme} ${number} ${Math.round(32 * opacity)}`;
-    if (!mixtures.has(key)) {
-      const [front, back] = [rgb(colourOf(number)), rgb(colourOf(GROUND))];
-      mixtures.set(key, `rgb(${front.map((value, at) => Math.round(opacity * value + (1 - opacity) * back[at]))})`);
-    }
-    return mixtures.get(key);
-  }
-  const images = await Promise.all(data.scenery.images.map(async ({ place, source }) => {
-    const image = Object.assign(new Image(), { src: source });
-    await image.decode().catch(() => {});
-    return { place, image };
-  }));
+  let panels = [];
+  for (const image of data.scenery.images) image.image = await loadedImage(image.source);
 
   function layOut() {
     const stage = element("stage");
@@ -199,99 +172,38 @@
   function drawPanel({ pen, replica, width, height, scale, canvas }) {
     const view = data.scenery.view, toX = x => (x - view[0]) * scale, toY = y => (view[3] - y) * scale, pixels = devicePixelRatio || 1;
     pen.setTransform(pixels, 0, 0, pixels, 0, 0);
-    pen.fillStyle = colourOf(GROUND);
-    pen.fillRect(0, 0, width, height);
-    for (const { place: [lowX, highX, lowY, highY], image } of images) {
-      pen.imageSmoothingEnabled = (highX - lowX) * scale < image.naturalWidth;
-      pen.drawImage(image, toX(lowX), toY(highY), (highX - lowX) * scale, (highY - lowY) * scale);
-    }
-    pen.lineJoin = pen.lineCap = "round";
-    for (const { points, colour, edge, line } of data.scenery.polygons) {
-      pen.beginPath();
-      for (let at = 0; at < points.length; at += 2) pen.lineTo(toX(points[at]), toY(points[at + 1]));
-      if (colour >= 0) {
-        pen.closePath();
-        pen.fillStyle = colourOf(colour);
-        pen.fill();
-      }
-      if (edge >= 0) {
-        pen.lineWidth = Math.max(1, line * scale);
-        pen.strokeStyle = colourOf(edge);
-        pen.stroke();
-      }
-    }
+    drawScenery(pen, data.scenery, toX, toY, scale);
     const rows = data.numAgents * data.shapesPerAgent, shapes = game.values("shapes").subarray(replica * rows * FIELDS, (replica + 1) * rows * FIELDS);
     const things = game.values("things");
     if (things) {
       const each = things.length / settings.replicas;
       drawShapes(pen, things.subarray(replica * each, (replica + 1) * each), toX, toY, scale);
     }
+    drawShapes(pen, shapes, toX, toY, scale, layer => layer < 0);
     drawTrails(pen, replica, shapes, rows, toX, toY, view);
-    drawShapes(pen, shapes, toX, toY, scale);
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    for (const { x, y, text, size, colour } of data.scenery.texts) {
-      pen.font = `${Math.max(5, size * scale)}px "DejaVu Sans", system-ui, sans-serif`;
-      pen.fillStyle = colourOf(colour);
-      pen.fillText(text, toX(x), toY(y));
-    }
+    drawShapes(pen, shapes, toX, toY, scale, layer => layer >= 0);
+    drawTexts(pen, data.scenery, toX, toY, scale);
     if (replica === chosen) for (const { agent } of people) if (agent !== null) {
       const at = shapeOf(shapes, agent);
-      if (at < 0) continue;
-      pen.beginPath();
-      pen.arc(toX(shapes[at + X]), toY(shapes[at + Y]), Math.max(10, 0.75 * scale * Math.abs(shapes[at + WIDTH])), 0, 2 * Math.PI);
-      pen.lineWidth = 2;
-      pen.strokeStyle = colourOf(INK);
-      pen.stroke();
+      if (at >= 0) drawRing(pen, toX(shapes[at + X]), toY(shapes[at + Y]), Math.max(10, 0.75 * scale * Math.abs(shapes[at + WIDTH])));
     }
     canvas.classList.toggle("chosen", settings.replicas > 1 && replica === chosen);
   }
-  function drawShapes(pen, shapes, toX, toY, scale) {
+  function drawShapes(pen, shapes, toX, toY, scale, isDrawn = () => true) {
     const order = [];
-    for (let at = 0; at < shapes.length; at += FIELDS) if (shapes[at + KIND]) order.push(at);
+    for (let at = 0; at < shapes.length; at += FIELDS) if (shapes[at + KIND] && isDrawn(shapes[at + LAYER])) order.push(at);
     order.sort((one, other) => shapes[one + LAYER] - shapes[other + LAYER] || one - other);
-    for (const at of order) drawShape(pen, shapes, at, toX, toY, scale);
+    for (const at of order) drawShape(pen, field => shapes[at + field], toX(shapes[at + X]), toY(shapes[at + Y]), shapes[at + ANGLE], scale);
   }
   /** Return where the largest shape of an agent begins, or -1. */
   function shapeOf(shapes, agent) {
     let found = -1, largest = -1;
     for (let row = agent * data.shapesPerAgent; row < (agent + 1) * data.shapesPerAgent; row++) {
       const at = row * FIELDS, kind = shapes[at + KIND], size = Math.abs(shapes[at + WIDTH]);
-      if (!kind || kind === SEGMENT || kind === SECTOR || size <= largest) continue;
+      if (!kind || [SEGMENT, SECTOR, NUMBER].includes(kind) || size <= largest) continue;
       [found, largest] = [at, size];
     }
     return found;
-  }
-  function drawShape(pen, shapes, at, toX, toY, scale) {
-    const kind = shapes[at + KIND], edge = shapes[at + EDGE], angle = shapes[at + ANGLE], high = shapes[at + HEIGHT];
-    const x = toX(shapes[at + X]), y = toY(shapes[at + Y]), a = 0.5 * scale * shapes[at + WIDTH], b = 0.5 * scale * high;
-    const colour = mixed(shapes[at + COLOUR], shapes[at + OPACITY]);
-    pen.beginPath();
-    if (kind === SEGMENT) {
-      pen.moveTo(x, y);
-      pen.lineTo(x + 2 * a, y - 2 * b);
-      pen.lineWidth = Math.max(1, shapes[at + LINE] * scale);
-      pen.strokeStyle = colour;
-      pen.stroke();
-      return;
-    }
-    if (kind === CIRCLE) pen.ellipse(x, y, Math.abs(a), Math.abs(b), 0, 0, 2 * Math.PI);
-    else if (kind === SECTOR) {
-      pen.moveTo(x, y);
-      pen.arc(x, y, Math.abs(a), -(angle + 0.5 * high), -(angle - 0.5 * high));
-      pen.closePath();
-    } else {
-      const cosine = Math.cos(angle), sine = Math.sin(angle);
-      for (const [u, v] of kind === TRIANGLE ? ARROW : BOX) pen.lineTo(x + u * a * cosine - v * b * sine, y - u * a * sine - v * b * cosine);
-      pen.closePath();
-    }
-    pen.fillStyle = colour;
-    pen.fill();
-    if (edge >= 0) {
-      pen.lineWidth = 1;
-      pen.strokeStyle = colourOf(edge);
-      pen.stroke();
-    }
   }
   function drawTrails(pen, replica, shapes, rows, toX, toY, view) {
     const past = trails[replica], limit = data.trail.longestPart * Math.min(view[1] - view[0], view[3] - view[2]);
@@ -406,6 +318,7 @@
     });
     if (data.numAgents < 2) element("two").hidden = true;
   }
+  const PLACES = ["left", "up", "down", "right"]; // order of buttons, after those of other keys
   function showControls() {
     const list = element("controls");
     list.textContent = "";
@@ -413,7 +326,7 @@
       if (agent === null) return;
       const row = make("div", list), names = new Set(Object.keys(controlsOf(agent)).flatMap(combination => combination.split("+")).filter(Boolean));
       const signs = { left: "\u2190", right: "\u2192", up: "\u2191", down: "\u2193" };
-      for (const name of names) {
+      for (const name of [...names].sort((one, other) => PLACES.indexOf(one) - PLACES.indexOf(other))) {
         const own = number === 1 ? SECOND[name] || name : name, button = make("button", row, signs[own] || own);
         button.type = "button";
         button.setAttribute("aria-label", `${name} of player ${number + 1}`);
@@ -520,12 +433,6 @@
     last = time;
     requestAnimationFrame(tick);
   }
-  function setTheme(name) {
-    theme = name;
-    document.documentElement.classList.toggle("dark", theme === "dark");
-  }
-
-  setTheme(theme);
   element("seed").value = settings.seed;
   Object.assign(element("replicas"), { value: settings.replicas, max: data.maxReplicas });
   element("about").textContent = data.about;
@@ -537,7 +444,7 @@
   element("step").addEventListener("click", single);
   element("restart").addEventListener("click", () => restart());
   element("again").addEventListener("click", () => restart(true));
-  element("theme").addEventListener("click", () => { setTheme(theme === "dark" ? "light" : "dark"); refresh(); });
+  element("theme").addEventListener("click", () => { setTheme(otherTheme()); refresh(); });
   element("verify").addEventListener("click", verify);
   element("arrays").addEventListener("toggle", refresh);
   element("seed").addEventListener("change", () => {
@@ -550,6 +457,7 @@
     element("replicas").value = settings.replicas;
     restart();
   });
+  element("link").hidden = location.protocol === "about:"; // within a notebook
   element("link").addEventListener("click", async () => {
     history.replaceState(null, "", address());
     await navigator.clipboard?.writeText(address()).catch(() => {});
