@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,18 +107,13 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
     program = program_of(game)
     verified = Game(env.like(VERIFIED_REPLICAS, env.seed), policies, options.greedy)
     digest = f"{digest_of_steps(verified, options.verified_steps):016x}"
-    packed = program.packed()
     title = options.title or env.env.name
     environment = env.env
     shapes = env.num_agents * environment.shapes_per_agent if environment.draw is not None else 1
     data = {
         "title": title,
         "about": options.about,
-        "program": {
-            "packed": base64.b64encode(packed).decode(),
-            "moduleBytes": len(program.module),
-            "description": program.description,
-        },
+        "program": {**program.packed(), "description": program.description},
         "tags": env.policy_tags,
         "numAgents": env.num_agents,
         "shapesPerAgent": int(environment.shapes_per_agent),

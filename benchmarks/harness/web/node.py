@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 import subprocess
@@ -31,9 +30,7 @@ class Node:
             raise SystemExit("node is not installed, in which programs of pages are measured")
         self._folder = tempfile.TemporaryDirectory()
         path = Path(self._folder.name) / "program.json"
-        packed = base64.b64encode(program.packed()).decode()
-        described = {"packed": packed, "moduleBytes": len(program.module), "description": program.description}
-        path.write_text(json.dumps(described))
+        path.write_text(json.dumps({**program.packed(), "description": program.description}))
         command = [node, str(Path(__file__).with_name("run.mjs")), str(ENGINE), str(path), str(replicas), str(seed)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

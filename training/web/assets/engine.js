@@ -7,12 +7,22 @@ const ARRAYS = {
 };
 const PAGE = 65536, ALIGNMENT = 64;
 
-/** Return the module and the data of a program that was packed to base64. */
-async function unpacked({ packed, moduleBytes }) {
-  const deflated = Uint8Array.from(atob(packed), letter => letter.charCodeAt(0));
-  const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));
+const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;.=>?@^_`{|}~";
+
+/** Return the module and the data of a program, which program.py packed. */
+async function unpacked({ packed, packedBytes, moduleBytes }) {
+  const digits = new Uint8Array(128), deflated = new DataView(new ArrayBuffer(packedBytes + 4));
+  [...DIGITS].forEach((digit, value) => { digits[digit.charCodeAt(0)] = value; });
+  for (let at = 0; at * 5 < packed.length; at++) {
+    let word = 0;
+    for (let i = 5 * at; i < 5 * at + 5; i++) word = 85 * word + (i < packed.length ? digits[packed.charCodeAt(i)] : 84);
+    deflated.setUint32(4 * at, word);
+  }
+  const stream = new Blob([deflated.buffer.slice(0, packedBytes)]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  return { module: await WebAssembly.compile(bytes.slice(0, moduleBytes)), data: bytes.slice(moduleBytes) };
+  const words = (bytes.length - moduleBytes) / 4;
+  const data = Uint8Array.from({ length: 4 * words }, (_, i) => bytes[moduleBytes + (i & 3) * words + (i >> 2)]);
+  return { module: await WebAssembly.compile(bytes.slice(0, moduleBytes)), data };
 }
 
 /** Replicas of a game. */
