@@ -218,10 +218,7 @@ SUBJECTS = (
         "shapes of that agent. [Pictures](../../guides/authoring.md#pictures) shows a complete kernel.",
         {
             "warpdrive.draw": NO_MEMBERS,
-            **{
-                f"warpdrive.draw.{name}": KERNEL_FUNCTIONS
-                for name in ("circle", "rectangle", "triangle", "sector", "number")
-            },
+            **{f"warpdrive.draw.{name}": KERNEL_FUNCTIONS for name in ("circle", "rectangle", "triangle", "sector")},
             **{f"warpdrive.draw.{name}": KERNEL_FUNCTIONS for name in ("line", "number", "style", "trail")},
         },
         more=(
