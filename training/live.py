@@ -9,9 +9,8 @@ from pathlib import Path
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.inference.trained_policy import TrainedPolicy
-from warpdrive.training.runtime.atomic_write import check_no_link, write_atomically
 from warpdrive.training.trainer import Trainer
-from warpdrive.training.web.page import VERIFIED_STEPS, PageOptions, WebPage, web_page
+from warpdrive.training.web.page import VERIFIED_STEPS, WebPage, check_output
 from warpdrive.training.web.source import Source, learned_by, source_of, with_fitting_pool
 
 
@@ -55,6 +54,8 @@ def live(
     Raises:
         WarpDriveError: There is no such run or environment, or it cannot be a page.
     """
+    if output is not None:
+        check_output(Path(output))
     if isinstance(source, (str, Path)):
         found = source_of(str(source), seed=seed, random=random, trust=trust)
     else:
@@ -62,13 +63,9 @@ def live(
         own = env.like(1, env.seed if seed is None else seed, env_backend="cpu")
         policies = _policies(source, random) if isinstance(source, Trainer) else {}
         found = Source(with_fitting_pool(own), policies, env.env.name)
-    about = "" if found.policies else "All agents act at random, but for those that you play."
-    page = web_page(
-        found.env, found.policies, PageOptions(found.name, about, replicas, fps, deterministic, verified_steps)
-    )
+    page = found.page(replicas, fps, deterministic, verified_steps)
     if output is not None:
-        check_no_link(Path(output))
-        write_atomically(Path(output), page.html)
+        page.write(Path(output))
     return page
 
 

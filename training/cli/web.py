@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from warpdrive.errors import WarpDriveError
 from warpdrive.training.checkpoint.checkpoint import Which
 from warpdrive.training.cli.printing import make_console, note, say
-from warpdrive.training.runtime.atomic_write import check_no_link, write_atomically
-from warpdrive.training.web.page import PageOptions, web_page
+from warpdrive.training.web.page import check_output
 from warpdrive.training.web.source import source_of
 
 _LARGE = 300_000
@@ -18,8 +16,8 @@ _LARGE = 300_000
 
 def run(options: argparse.Namespace) -> int:
     """Write the page, and print its path and size."""
-    if options.output is not None and Path(options.output).suffix.lower() not in (".html", ".htm"):
-        raise WarpDriveError(f"{options.output}: expected a name that ends in .html")
+    if options.output is not None:
+        check_output(Path(options.output))
     which: Which = "best" if options.best else "latest"
     with make_console().status("compiling to WebAssembly, and stepping natively to compare"):
         source = source_of(
@@ -31,20 +29,15 @@ def run(options: argparse.Namespace) -> int:
             trust=options.trust,
         )
         path = Path(options.output) if options.output else (source.folder or Path(".")) / f"{_plain(source.name)}.html"
-        check_no_link(path)
-        about = "" if source.policies else "All agents act at random, but for those that you play."
-        settings = PageOptions(
-            source.name, about, options.replicas, options.fps, options.deterministic, options.verified_steps
-        )
-        page = web_page(source.env, source.policies, settings)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, page.html)
+        check_output(path)
+        page = source.page(options.replicas, options.fps, options.deterministic, options.verified_steps)
+        page.write(path)
     size = path.stat().st_size
     say(f"{path}  ({size / 1000:.0f} kB)")
     trained = ", ".join(page.policies) or "none"
     note(f"  policies     {trained}")
     note(f"  WebAssembly  {page.module_bytes / 1000:.0f} kB, and {page.data_bytes / 1000:.0f} kB of data, deflated")
-    note(f"  verified     {settings.verified_steps} steps, {page.digest}")
+    note(f"  verified     {options.verified_steps} steps, {page.digest}")
     if size > _LARGE:
         note("  The page is large: smaller hidden layers make a smaller one.")
     return 0

@@ -11,13 +11,14 @@ import numpy as np
 from gymnasium import spaces
 
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.errors import DefinitionError, shown
+from warpdrive.errors import DefinitionError, WarpDriveError, shown
 from warpdrive.fused_step.binding import named_parameters
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.scene import fields, geometry
 from warpdrive.scene.page import described_scenery, framed, page
 from warpdrive.spaces import SpaceArray, action_arrays
 from warpdrive.training.inference.trained_policy import TrainedPolicy
+from warpdrive.training.runtime.atomic_write import check_no_link, write_atomically
 from warpdrive.training.web.game import Game, digest_of_steps
 from warpdrive.training.web.program import Program, fitting_replicas, lengths_of, numbers_of, program_of
 
@@ -79,9 +80,25 @@ class WebPage:
     policies: list[str]
     program: Program = field(repr=False)
 
+    def write(self, path: Path) -> None:
+        """Write the page to a file, which :func:`check_output` has checked; missing folders are made."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, self.html)
+
     def _repr_html_(self) -> str:
         """Return the page in an iframe."""
         return framed(self.html, self.title)
+
+
+def check_output(path: Path) -> None:
+    """Check the name of a page's file before the page is made.
+
+    Raises:
+        WarpDriveError: If it does not end in ``.html``, or is a link.
+    """
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise WarpDriveError(f"{path}: expected a name that ends in .html")
+    check_no_link(path)
 
 
 def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: PageOptions | None = None) -> WebPage:

@@ -16,6 +16,7 @@ from warpdrive.training.config.load import RunConfig, config_of_checkpoint, load
 from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.config.schema import SelfPlayConfig
 from warpdrive.training.inference.trained_policy import TrainedPolicy, load_policy
+from warpdrive.training.web.page import PageOptions, WebPage, web_page
 
 _POOL_BYTES = 60_000
 """Bytes of start states that a page may hold."""
@@ -36,6 +37,12 @@ class Source:
     policies: dict[str, TrainedPolicy]
     name: str
     folder: Path | None = None
+
+    def page(self, replicas: int, fps: float, deterministic: bool, verified_steps: int) -> WebPage:
+        """Return the page; see :class:`~warpdrive.training.web.page.PageOptions` for the arguments."""
+        about = "" if self.policies else "All agents act at random, but for those that you play."
+        options = PageOptions(self.name, about, replicas, fps, deterministic, verified_steps)
+        return web_page(self.env, self.policies, options)
 
 
 def source_of(

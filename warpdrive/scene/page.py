@@ -32,7 +32,7 @@ def page(body: Path, scripts: Sequence[Path], title: str, data: Mapping[str, Any
     Returns:
         HTML.
     """
-    text = json.dumps({**data, **drawing_constants()}, separators=(",", ":"), allow_nan=False)
+    text = json.dumps({**data, **_drawing_constants()}, separators=(",", ":"), allow_nan=False)
     parts = {
         "title": escape(title),
         "style": _joined([_SHARED.with_suffix(".css"), body.with_suffix(".css")]),
@@ -47,7 +47,7 @@ def _joined(paths: Sequence[Path]) -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in paths)
 
 
-def drawing_constants() -> dict[str, Any]:
+def _drawing_constants() -> dict[str, Any]:
     """Return the palettes, and the fields and kinds of shapes."""
     return {
         "palettes": {"light": LIGHT, "dark": DARK},
