@@ -36,7 +36,8 @@ def run(options: argparse.Namespace) -> int:
     say(f"{path}  ({size / 1000:.0f} kB)")
     trained = ", ".join(page.policies) or "none"
     note(f"  policies     {trained}")
-    note(f"  WebAssembly  {page.module_bytes / 1000:.0f} kB, and {page.data_bytes / 1000:.0f} kB of data, before compression")
+    module, data = page.module_bytes / 1000, page.data_bytes / 1000
+    note(f"  WebAssembly  {module:.0f} kB, and {data:.0f} kB of data, before compression")
     note(f"  verified     {options.verified_steps} steps, {page.digest}")
     if size > _LARGE:
         note("  The page is large: smaller hidden layers make a smaller one.")
