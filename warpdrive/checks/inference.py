@@ -22,6 +22,7 @@ from numba.extending import typeof_impl
 
 from warpdrive.backends.host import scalars
 from warpdrive.backends.host.mathematics import replacement
+from warpdrive.checks.helpers import HELPERS
 from warpdrive.checks.linking import Linker
 from warpdrive.kernels.compile_time import shape_parameters
 from warpdrive.kernels.language import GRID_BARRIER, SHUFFLES, VOTES, WARP_FUNCTIONS
@@ -100,6 +101,10 @@ class StandIn:
         return signature(types.unliteral(self.typed[ordered].returns), *ordered)
 
 
+_of_library: dict[Any, StandIn] = {}
+"""Replacements of library functions, by their syntax trees: their types are inferred once for all kernels."""
+
+
 @typeof_impl.register(StandIn)  # type: ignore[untyped-decorator]
 def _type_of_stand_in(value: StandIn, context: Any) -> Any:
     class Template(AbstractTemplate):  # type: ignore[misc]
@@ -131,7 +136,8 @@ def infer(
     others = {} if stand_ins is None else stand_ins
 
     def stand_in(callee: FunctionSource) -> StandIn:
-        return others.setdefault(callee.tree, StandIn(callee.name, callee, others))
+        known = _of_library if callee.file in HELPERS else others
+        return known.setdefault(callee.tree, StandIn(callee.name, callee, known))
 
     linker = Linker(source, stand_in, _typed_intrinsic, replacement)
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
