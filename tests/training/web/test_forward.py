@@ -31,6 +31,7 @@ CASES = {
     "action values": ("cartpole_pqn", HIDDEN),
     "state-dependent deviations": ("pendulum", HIDDEN, f"{MODEL}.state_dependent_std=true"),
     "deterministic": ("pendulum_ddpg", HIDDEN),
+    "masks": ("matrix_game", "env.payoff=[[4,0,1],[0,2,3]]", HIDDEN, f"{MODEL}.normalize_observations=true"),
 }
 
 
@@ -71,16 +72,25 @@ def test_convolutions_are_those_of_pytorch_and_the_same_as_webassembly() -> None
     assert found["cpu"].numpy().tobytes() == found["wasm"].numpy().tobytes()
 
 
-def test_a_game_is_the_same_as_webassembly(make: Any) -> None:
+@pytest.mark.parametrize("case", ["gru", "masks"])
+def test_a_game_is_the_same_as_webassembly(make: Any, case: str) -> None:
     pytest.importorskip("wasmtime")
-    name, *overrides = CASES["gru"]
-    env, policies = make(name, *overrides, f"{MODEL}.normalize_observations=true")
+    env, policies = make(*CASES[case], f"{MODEL}.normalize_observations=true")
     games = [Game(env, policies), Game(env.like(env.num_envs, env.seed, env_backend=wasm_backend()), policies)]
     for _ in range(150):
         for game in games:
             game.step()
         assert games[0].state_words().tobytes() == games[1].state_words().tobytes()
     assert int(env.episode_statistics()["episodes"]) > 0
+
+
+def test_masked_actions_are_not_sampled(make: Any) -> None:
+    env, policies = make(*CASES["masks"])
+    game, chosen = Game(env, policies), []
+    for _ in range(50):
+        game.step()
+        chosen.append(env.ctx["actions"].clone())
+    assert [agent.unique().tolist() for agent in torch.stack(chosen).unbind(-1)] == [[0, 1], [0, 1, 2]]
 
 
 def test_a_digest_depends_on_every_word_and_on_what_was_before(make: Any) -> None:
