@@ -46,7 +46,7 @@ if [ -t 1 ]; then "$$@"; else "$$@" >$(INSTALL_LOG) 2>&1 || { cat $(INSTALL_LOG)
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help train gallery tutorials docs docs-serve test test-fast atari-check lint lint-style lint-types format install install-test install-lint same-python clean distclean
+.PHONY: help train gallery tutorials docs docs-serve test test-all test-fast atari-check lint lint-style lint-types format install install-test install-lint same-python clean distclean
 .PHONY: gpu-wheels gpu-install gpu-test gpu-benchmark
 
 help:  ## show this list
@@ -68,6 +68,9 @@ docs-serve: $(VENV)/.installed-docs  ## serve the documentation on http://localh
 	@$(BIN)/python tools/docs_site.py --serve
 
 test: install-test  ## run the test suite on all cores
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not exhaustive"
+
+test-all: install-test  ## run the test suite with all further cases of what others show (twice as long)
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 test-fast: install-test  ## run the fast tests, which compile few kernels (a minute; 40 s with a warm cache)

@@ -138,6 +138,7 @@ def home_of(name: str) -> str:
     return warpdrive._HOME_OF.get(parts[0], "").removeprefix("warpdrive.")
 
 
+@cache
 def imported_by(module: str) -> dict[str, int]:
     """Return the modules of ours that ``module`` imports, also through the lazy names of ``warpdrive``, with lines."""
     path = MODULES[module]
@@ -159,18 +160,19 @@ def imported_by(module: str) -> dict[str, int]:
     return {name: line for name, line in found.items() if name not in ("", module)}
 
 
-IMPORTS = {module: imported_by(module) for module in MODULES}
+def imports() -> dict[str, dict[str, int]]:
+    return {module: imported_by(module) for module in MODULES}
 
 
 def line_of(module: str, other: str) -> str:
-    return f"{MODULES[module].relative_to(ROOT)}:{IMPORTS[module][other]}: '{module}' imports '{other}'"
+    return f"{MODULES[module].relative_to(ROOT)}:{imported_by(module)[other]}: '{module}' imports '{other}'"
 
 
 @pytest.mark.parametrize("module", sorted(set(MODULES) - {""}))
 def test_imports_run_one_way(module):
     own = layer_of(module)
     assert own is not None, f"docs/project/architecture.md does not say which layer '{module}' belongs to"
-    for other in IMPORTS[module]:
+    for other in imported_by(module):
         layer = layer_of(other)
         assert layer is not None, f"docs/project/architecture.md does not say which layer '{other}' belongs to"
         assert layer <= own, f"{line_of(module, other)}, which stands above it in docs/project/architecture.md"
@@ -188,7 +190,7 @@ def test_no_backend_imports_another():
 
     lines = [
         line_of(module, other)
-        for module, imported in IMPORTS.items()
+        for module, imported in imports().items()
         for other in imported
         if backend_of(module) and backend_of(other) not in (None, backend_of(module))
     ]
@@ -197,7 +199,7 @@ def test_no_backend_imports_another():
 
 def test_no_imports_go_in_circles():
     """Also those within functions; only those for type checkers may."""
-    left = dict(IMPORTS)
+    left = imports()
     while True:  # take away what imports nothing that is left
         free = [module for module, imported in left.items() if not set(imported) & set(left)]
         if not free:

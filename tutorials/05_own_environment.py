@@ -18,7 +18,6 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.scene.scene import Polygon, Scene
 
 # %% [markdown]
 # ## An empty class
@@ -249,8 +248,8 @@ print(error_of(lambda: wd.testing.check_environment(WrongRules(**small))))
 # %% [markdown]
 # ## Pictures
 #
-# In the kernel `draw` every robot draws itself. `scenery` is Python, and draws what no agent does: here the fruits of a state.
-# `view` is the part of the world that is shown.
+# In the kernel `draw` every robot draws itself. A second one, `draw_things`, draws what no agent is: here each robot's thread
+# draws the fruit of its share of the cells. `view` is the part of the world that is shown.
 
 
 # %%
@@ -261,20 +260,28 @@ def draw(shapes, x, y):
     wd.draw.trail(shapes, 0, 5)
 
 
+@wd.kernel
+def draw_fruit(things, fruit, side, num_agents):
+    env, robot = cuda.blockIdx.x, cuda.threadIdx.x
+    for cell in range(robot, side * side, num_agents):
+        column, row = cell % side, cell // side
+        if fruit[env, row, column]:
+            wd.draw.circle(things, cell // num_agents, np.float32(column), np.float32(row), 0.2, wd.draw.ORANGE)
+
+
 # %%
 class OrchardInColour(OrchardRules):
     """Robots harvest fruit in a square orchard."""
 
-    draw = draw
+    draw, draw_things = draw, draw_fruit
 
     @property
     def view(self):
         return -0.7, self.side - 0.3, -0.7, self.side - 0.3
 
-    def scenery(self, state):
-        diamond = np.array([[0.25, 0], [0, 0.25], [-0.25, 0], [0, -0.25]])
-        cells = np.argwhere(state["fruit"])[:, ::-1]  # as (column, row)
-        return Scene(self.view, polygons=[Polygon(diamond + cell, wd.draw.ORANGE) for cell in cells])
+    @property
+    def things_per_agent(self):
+        return -(-self.side * self.side // self.num_agents)
 
 
 # %%

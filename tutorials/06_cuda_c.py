@@ -309,11 +309,13 @@ plt.show()
 # ## The comparison as a test
 #
 # `wd.testing.check_environment` does this for every environment, on all backends of the machine, and checks the Python
-# kernels for races and other errors besides ([Checking kernels](08_checking_kernels.ipynb)). Here the CUDA C has a
-# mistake that is hard to see: `agent < 2` has become `agent < 1`, so nobody adds up the sines.
+# kernels for races and other errors besides ([Checking kernels](08_checking_kernels.ipynb)). Few agents and short episodes
+# suffice for it. Here the CUDA C has a mistake that is hard to see: `agent < 2` has become `agent < 1`, so nobody adds up the
+# sines.
 
 # %%
-wd.testing.check_environment(FirefliesTwice())  # raises nothing
+small = {"num_agents": 3, "episode_length": 6}
+wd.testing.check_environment(FirefliesTwice(**small))  # raises nothing
 
 mistaken = variant("mistaken.cu", ("if (agent < 2)", "if (agent < 1)"))
 
@@ -325,7 +327,7 @@ class Wrong(FirefliesTwice):
 
 
 try:
-    wd.testing.check_environment(Wrong())
+    wd.testing.check_environment(Wrong(**small))
 except AssertionError as error:
     print(without_folder(error))
 

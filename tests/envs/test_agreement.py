@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from environment_parameters import CONFIGURATIONS, LENGTH, UNLIKE
+from environment_parameters import CONFIGURATIONS, LENGTH, UNLIKE, USUAL
+from exhaustive import exhaustive
 
 import warpdrive as wd
 from warpdrive.backends.interface import Backend
@@ -67,7 +68,7 @@ def test_sampled_and_recorded_steps(name: str, config: dict[str, Any], backend: 
     assert_backends_agree(name, config, backend, sampled=True)
 
 
-@pytest.mark.parametrize("name", UNLIKE)
+@pytest.mark.parametrize("name", exhaustive(UNLIKE, (*USUAL, "lbf", "rware", "tag_gridworld")))
 def test_python_agrees(name: str) -> None:
     """The kernels as Python runs them, with the numbers that compiled kernels have, under the checks.
 
@@ -82,7 +83,7 @@ def test_python_agrees(name: str) -> None:
     assert report.clean and not report.notes, report
 
 
-@pytest.mark.parametrize(("name", "config", "backend"), FIRST)
+@pytest.mark.parametrize(("name", "config", "backend"), exhaustive(FIRST, USUAL))
 def test_numbers_of_replicas(name: str, config: dict[str, Any], backend: str) -> None:
     """A replica's bits do not depend on how many there are beside it: on a GPU, on how they are packed into blocks."""
     settings = Setting(backend, 70), Setting(backend, 6, first_env=31)

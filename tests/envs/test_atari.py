@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from exhaustive import exhaustive
 from numba import cuda
 
 import warpdrive as wd
@@ -126,7 +127,7 @@ MIDDLES = {
 """Frames of random actions before the comparison, by game."""
 
 
-@pytest.mark.parametrize("game", MIDDLES)
+@pytest.mark.parametrize("game", exhaustive(MIDDLES, ("breakout", "pong", "qbert", "skiing")))
 def test_rewards_lives_and_ends_in_the_middle_of_games(game: str) -> None:
     """A thousand frames, but for games that end before."""
     ale = started(game, MIDDLES[game], held=4)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from exhaustive import exhaustive
 from paths import ROOT
 
 from warpdrive.envs.atari import games, roms, rules
@@ -67,7 +68,7 @@ def test_the_memory_gives_the_mode(name: str) -> None:
         assert written[0, 1] == mode
 
 
-@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize("name", exhaustive(PLAYED, ("breakout", "pong", "space_invaders", "tennis")))
 def test_rules_agree_with_ale_py_in_play(name: str) -> None:
     game = games.game(name)
     record = atari_rules_check.episode(game, 1, PLAYED[name])

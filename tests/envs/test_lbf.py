@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 
 import warpdrive as wd
 from warpdrive.envs.lbf import LevelBasedForaging, reference
@@ -24,7 +25,10 @@ REGISTERED = [
     "Foraging-15x15-4p-3f-v3",
     "Foraging-2s-8x8-2p-2f-coop-v3",
 ]
-PLAYED = ["Foraging-8x8-2p-2f-coop-v3", "Foraging-2s-10x10-3p-3f-v3", "crowded", "grid", "rectangle"]
+PLAYED = exhaustive(
+    ("Foraging-8x8-2p-2f-coop-v3", "Foraging-2s-10x10-3p-3f-v3", "crowded", "grid", "rectangle"),
+    ("Foraging-2s-10x10-3p-3f-v3", "grid"),
+)
 OTHERS = {
     "crowded": {
         "players": 6,

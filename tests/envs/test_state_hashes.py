@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from environment_parameters import CONFIGURATIONS, UNLIKE
+from environment_parameters import CONFIGURATIONS, UNLIKE, USUAL
+from exhaustive import exhaustive
 from gpu_code import GpuCode
 from state_hash import state_hash
 
@@ -36,7 +37,7 @@ def test_cuda_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert state_hash(env, "pycuda", REPLICAS, STEPS) == state_hash(env, "cpu", REPLICAS, STEPS)
 
 
-@pytest.mark.parametrize("name", UNLIKE)
+@pytest.mark.parametrize("name", exhaustive(UNLIKE, (*USUAL, "flock")))
 def test_gpu_code(name: str) -> None:
     """Kernels become GPU code, which computes in float32 alone, and the same bits as the CPU's."""
     sizes = (25, SEVERAL[name]) if name in SEVERAL else (REPLICAS, STEPS)

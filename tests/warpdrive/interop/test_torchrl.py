@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from environment_parameters import UNLIKE
+from environment_parameters import UNLIKE, USUAL
+from exhaustive import exhaustive
 from games import Fuse, Leave, Revealed, Spell
 from sound_environments import CatAndMice
 
@@ -45,7 +46,7 @@ def made(env, num_envs=7, **options):  # no number of agents, which would need c
     return wd.to_torchrl(env, num_envs, env_backend="cpu", env_config=SMALL.get(env, {}), **options)
 
 
-@pytest.mark.parametrize("name", [*UNLIKE, CatAndMice, Leave, Revealed, Spell])
+@pytest.mark.parametrize("name", [*exhaustive(UNLIKE, USUAL), CatAndMice, Leave, Revealed, Spell])
 def test_every_environment_conforms(name):
     replicas = made(name).replicas
     for index, groups in enumerate(GROUPS):
