@@ -2,6 +2,7 @@
 
 python benchmarks/web.py                          # sizes, and steps per second in Node.js and natively
 python benchmarks/web.py --verify 10000           # states after each of that many steps, in Node.js and natively
+python benchmarks/web.py --verify 10000 --policies  # those of run configurations, whose policies act untrained
 python benchmarks/web.py tag_continuous flock     # these environments
 """
 
@@ -12,26 +13,47 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 import warpdrive as wd
 from harness.measure import machine
 from harness.web.node import Node
 from warpdrive.backends.host import workers
 from warpdrive.registry import registered_names
+from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.config.load import load_config, shipped_configs
+from warpdrive.training.inference.trained_policy import TrainedPolicy
+from warpdrive.training.trainer import make_env
 from warpdrive.training.web.game import Game, digest_of_steps
 from warpdrive.training.web.page import PageOptions, web_page
 from warpdrive.training.web.program import Program, fitting_replicas, lengths_of, program_of
 
-LEFT_OUT = ("atari",)
+LEFT_OUT = "atari"
 """Environments whose variants are not named here."""
 SECONDS = 0.1
 """Processor time of a measurement."""
 
 
-def program_and_game(name: str, replicas: int) -> tuple[Program, Game]:
-    """Return the program of an environment whose agents act at random, and the game natively."""
-    env = wd.EnvWrapper(name, env_backend="cpu", seed=1, reset_pool_size=4)
-    program = program_of(Game(env.like(fitting_replicas(lengths_of(env)), env.seed), {}))
-    return program, Game(env.like(replicas, env.seed), {})
+def program_and_game(name: str, replicas: int, with_policies: bool = False) -> tuple[Program, Game]:
+    """Return the program of a game and the game natively.
+
+    Agents act at random; ``with_policies``, ``name`` is a run configuration, and its policies act as they are before
+    training.
+    """
+    policies: dict[str, TrainedPolicy] = {}
+    if with_policies:
+        config = load_config(name, ["trainer.num_envs=1", "trainer.env_backend=cpu", "trainer.reset_pool_size=4"])
+        env, policies = make_env(config), {}
+        for tag, settings in config.policy.items():
+            if isinstance(settings, LearningConfig):
+                torch.manual_seed(1)
+                spaces = env.observation_spaces[tag], env.action_spaces[tag]
+                distribution = settings.acting_distribution(spaces[1])
+                policies[tag] = TrainedPolicy(tag, settings.build_model(*spaces), *spaces, distribution)
+    else:
+        env = wd.EnvWrapper(name, env_backend="cpu", seed=1, reset_pool_size=4)
+    program = program_of(Game(env.like(fitting_replicas(lengths_of(env)), env.seed), policies))
+    return program, Game(env.like(replicas, env.seed), policies)
 
 
 def speed(name: str, replicas: int, rounds: int) -> tuple[dict[str, float], int]:
@@ -60,10 +82,10 @@ def measured(take: Callable[[int], float], replicas: int) -> Callable[[], float]
     return lambda: replicas * steps / take(steps)
 
 
-def verify(name: str, steps: int) -> str:
+def verify(name: str, steps: int, with_policies: bool) -> str:
     """Return whether the states after each step are those of the native backend, and the episodes that ended."""
     replicas = 3
-    program, game = program_and_game(name, replicas)
+    program, game = program_and_game(name, replicas, with_policies)
     with Node(program, replicas, game.env.seed) as node:
         found, expected = node.digest_of_steps(steps), f"{digest_of_steps(game, steps):016x}"
     if found != expected:
@@ -80,17 +102,19 @@ def page_bytes(name: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("environments", nargs="*", help="registered names (default: all but atari)")
+    parser.add_argument("environments", nargs="*", help="registered names (default: all but atari)", metavar="NAME")
     parser.add_argument("--replicas", type=int, default=200, help="replicas that are stepped (default: 200)")
     parser.add_argument("--rounds", type=int, default=30, help="measurements of each; the best counts (default: 30)")
     parser.add_argument("--verify", type=int, metavar="STEPS", help="compare states after each of these steps")
+    parser.add_argument("--policies", action="store_true", help="compare run configurations (default: all but atari)")
     options: Any = parser.parse_args(arguments)
-    names = options.environments or [name for name in registered_names() if name not in LEFT_OUT]
+    known = shipped_configs() if options.policies else registered_names()
+    names = options.environments or [name for name in known if not name.startswith(LEFT_OUT)]
     workers.set_num_threads(1)
     print(machine())
     if options.verify:
         for name in names:
-            print(f"{name:26} {verify(name, options.verify)}", flush=True)
+            print(f"{name:26} {verify(name, options.verify, options.policies)}", flush=True)
         return
     print(f"environment steps per second of one core, {options.replicas} replicas; agents act at random\n")
     print(f"{'':26} {'native':>14} {'Node.js':>14} {'ratio':>6} {'module kB':>10} {'page kB':>8}")
