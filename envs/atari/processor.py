@@ -271,14 +271,20 @@ def _wait_for_timer(registers, operation, following, pc, cycles, remaining, valu
     if is_load and entry & 0x7F == BRANCH and following >> 8 & 0xFF == 0x100 - 5:
         condition = entry >> 24 & 7
         turn = 4 + (4 if (pc + 2 ^ pc - 3) & 0xFF00 else 3)
+        ends = cycles
+        if condition == BNE or condition == BPL:  # until the timer is zero, or below
+            ends = riot.time_of(registers, 0 if condition == BNE else -1)
         while remaining > 2 and (
             (condition == BPL and value < 0x80)
             or (condition == BMI and value >= 0x80)
             or (condition == BNE and value != 0)
             or (condition == BEQ and value == 0)
         ):
-            cycles += turn
-            remaining -= 2
+            turns = 1
+            if ends > cycles:  # the turns before are all alike
+                turns = min((ends - cycles + turn - 1) // turn, (remaining - 1) // 2)
+            cycles += turns * turn
+            remaining -= 2 * turns
             value = riot.timer(registers, cycles)
     return cycles, remaining, value
 

@@ -42,6 +42,12 @@ def timer(registers, cycles):
 
 
 @wd.device_function
+def time_of(registers, count):
+    """Return the time from which the timer, as it counts down once per interval, is at most ``count``."""
+    return registers[TIMER_SET] + 1 + (registers[TIMER] - 1 - count << registers[TIMER_SHIFT])
+
+
+@wd.device_function
 def read(registers, address, cycles):
     """Return the value of a port or of the timer."""
     place = address & 0x07
