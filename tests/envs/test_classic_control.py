@@ -9,6 +9,7 @@ import re
 import gymnasium
 import numpy as np
 import pytest
+from exhaustive import exhaustive
 from gymnasium.envs import classic_control
 
 import warpdrive as wd
@@ -100,7 +101,7 @@ def test_defaults_are_those_registered_in_gymnasium(name):
             assert value == pytest.approx(getattr(original, constant), rel=1e-12), constant
 
 
-@pytest.mark.parametrize("others", [False, True], ids=["as_registered", "other_constants"])
+@pytest.mark.parametrize("others", exhaustive((False, True), (True,)), ids=["as_registered", "other_constants"])
 @pytest.mark.parametrize("name", REGISTERED)
 def test_steps_agree_with_gymnasium(name, others, python_backend):
     env = wd.make(name, **(OTHER_CONSTANTS[name] if others else {}))

@@ -12,6 +12,7 @@ from numba import cuda
 pytest.importorskip("numba.cuda.core.errors", reason="numba-cuda is not installed")
 
 from cuda_on_host import DeadlockError, HostKernel
+from exhaustive import exhaustive
 from oracle import CPU, GPU, REFUSED_BY_CUDA, SAME, examine, launch_gpu_code
 
 import warpdrive as wd
@@ -20,7 +21,7 @@ FIRST, KERNELS = 1_000_000, 5
 """The seed of the first kernel, and how many a test has."""
 
 
-@pytest.mark.parametrize("chunk", range(8))
+@pytest.mark.parametrize("chunk", exhaustive(range(8), (0, 6)))
 def test_generated_kernels_do_the_same(chunk, tmp_path):
     """Those of two chunks are compiled for GPUs, too."""
     targets = (CPU, GPU) if chunk >= 6 else (CPU,)
