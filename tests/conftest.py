@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 # As the command line does, for the tests and the processes that they start; read once, when PyTorch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -13,6 +14,10 @@ import torch
 
 from warpdrive.backends.loading import load_backend, usable_backends
 from warpdrive.backends.pycuda import ON_HOST_VARIABLE
+
+# A job in the background of a shell ignores Ctrl-C, and so would the processes that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Without a GPU, kernel functions in CUDA C are compiled for the host.
 if not torch.cuda.is_available():
