@@ -170,6 +170,7 @@ def draw_family(path: Path, family: str, runs: Sequence[Run]) -> None:
     import matplotlib as mpl
     import numpy as np
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     from warpdrive.training.plots.figure import Line, draw_panel
     from warpdrive.training.plots.learning_curves import Group, LoggedRun
@@ -204,7 +205,8 @@ def draw_family(path: Path, family: str, runs: Sequence[Run]) -> None:
             axes.set_xlabel("environment steps", fontsize=8)
             axes.set_ylabel("return", fontsize=8)
             axes.tick_params(labelsize=8)
-            if lines:
-                axes.legend([label for label in styles], fontsize=7, frameon=False)
+            if lines:  # bands have no entry
+                entries = [Line2D([], [], color=colour, label=label) for label, (colour, _) in styles.items()]
+                axes.legend(handles=entries, fontsize=7, frameon=False)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None, "Creator": None})
