@@ -70,7 +70,7 @@ docs-serve: $(VENV)/.installed-docs  ## serve the documentation on http://localh
 test: install-test  ## run the test suite on all cores
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not exhaustive"
 
-test-all: install-test  ## run the test suite with all further cases of what others show (twice as long)
+test-all: install-test  ## run the test suite with all further cases of what others show
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 test-fast: install-test  ## run the fast tests, which compile few kernels (a minute; 40 s with a warm cache)

@@ -43,7 +43,7 @@ def program_and_game(name: str, replicas: int, with_policies: bool = False) -> t
     policies: dict[str, TrainedPolicy] = {}
     if with_policies:
         config = load_config(name, ["trainer.env_backend=cpu", "trainer.reset_pool_size=4"])
-        env, policies = make_env(config), {}
+        env = make_env(config)
         for tag, settings in config.policy.items():
             if isinstance(settings, LearningConfig):
                 torch.manual_seed(1)
