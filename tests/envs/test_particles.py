@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 
 import warpdrive as wd
 from warpdrive.checks.references import StepReference
@@ -107,11 +108,15 @@ def test_spaces_are_those_of_mpe2(name, continuous):
 
 
 @pytest.mark.parametrize(
-    ("continuous", "others"),
-    [(False, True), (True, False)],
-    ids=["discrete-other_constants", "continuous-as_published"],
+    ("name", "continuous", "others"),
+    [
+        *(pytest.param(name, False, True, id=f"{name}-discrete-other_constants") for name in ORIGINALS),
+        *exhaustive(
+            [pytest.param(name, True, False, id=f"{name}-continuous-as_published") for name in ORIGINALS],
+            ("simple_spread", "simple_world_comm"),
+        ),
+    ],
 )
-@pytest.mark.parametrize("name", ORIGINALS)
 def test_steps_agree_with_mpe2(name, continuous, others, python_backend):
     env = with_actions(continuous, others, name)
     steps = 300 if name in SCENARIOS else 600
