@@ -29,7 +29,7 @@ from warpdrive.training.web.page import PageOptions, web_page
 from warpdrive.training.web.program import Program, fitting_replicas, lengths_of, program_of
 
 LEFT_OUT = "atari"
-"""Environments whose variants are not named here."""
+"""Prefix of the environments and run configurations that are left out: games of Atari are too large for a page."""
 SECONDS = 0.1
 """Processor time of a measurement."""
 
@@ -108,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--verify", type=int, metavar="STEPS", help="compare states after each of these steps")
     parser.add_argument("--policies", action="store_true", help="compare run configurations (default: all but atari)")
     options: Any = parser.parse_args(arguments)
+    if options.policies and not options.verify:
+        parser.error("--policies needs --verify: speeds and sizes are those of environments")
     known = shipped_configs() if options.policies else registered_names()
     names = options.environments or [name for name in known if not name.startswith(LEFT_OUT)]
     workers.set_num_threads(1)

@@ -21,9 +21,9 @@ ACTIVATION = {"activation": "relu", "normalize_observations": True}
 NETWORK = {"hidden": [64, 64], **ACTIVATION}
 SPARSE = {"epochs": 1, "minibatches": 8, "normalize_advantage": False, "normalize_returns": True}
 """For rare rewards: standardised advantages of rollouts that have none would be noise of full size."""
-DECREASING = {"schedule": "linear", "start": 1e-3, "end": 1e-4}
-CALMING = {"schedule": "linear", "start": 0.01, "end": 0.0}
-"""Policies are tested with sampled actions: at the end of training, they are to be certain."""
+LR_DECAY = {"schedule": "linear", "start": 1e-3, "end": 1e-4}
+ENTROPY_DECAY = {"schedule": "linear", "start": 0.01, "end": 0.0}
+"""Schedule of the entropy coefficient of policies that are evaluated with sampled actions."""
 PPO = {"algorithm": "ppo", "epochs": 4, "minibatches": 4, "gae_lambda": 0.95, "model": NETWORK}
 MIXED = {
     "agent_ids": True,
@@ -68,7 +68,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         **_mixed(MILLION, 32, 25, 100_000),
     },
     "lbf": {
-        **_both(5 * MILLION, 64, 2048, lr=DECREASING, gamma=0.95, entropy_coef=CALMING),
+        **_both(5 * MILLION, 64, 2048, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY),
         **_mixed(2 * MILLION, 64, 10, 500_000, gradient_steps=4, model={"hidden": [128, 128], **ACTIVATION}),
     },
     "rware": {

@@ -34,6 +34,7 @@ OWN = SUPPORT / "own_updates.py"
 OWN_MODELS = SUPPORT / "own_models.py"
 REPLICAS = 17  # which neither two nor three processes can share equally
 STEPS = 10 * REPLICAS  # of a rollout
+# Each share is larger than the number of agents, so that all processes run the same machine code: compiled once.
 USUAL = (
     "gradients-opponents",
     "rollouts-groups",
@@ -43,7 +44,6 @@ USUAL = (
     "gradients-td3",
 )
 """Runs that show each algorithm, and both ways to learn together."""
-# Each share is larger than the number of agents, so that all processes run the same machine code: compiled once.
 
 
 def test_replicas_are_shared_out_in_order() -> None:
