@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from exhaustive import exhaustive
 from pages import blocks_of, is_shown, outputs_of
 from paths import ROOT
 
@@ -25,12 +26,14 @@ from warpdrive.training.models import registry as models
 FOLDERS = (".", "docs/**", "benchmarks/**", "tools/**", "examples/**")
 EVERYWHERE = {path for folder in FOLDERS for path in ROOT.glob(f"{folder}/*.md")}
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if "```" in path.read_text()]
+USUAL = [path for path in PAGES if path.stem not in ("atari", "porting")]
+"""Pages whose code `make test` runs: all but those that compile the most for what other tests compile, too."""
 CODE = re.compile(r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)", re.DOTALL)
 OF_WARPDRIVE2 = {("trainer", key) for key in ("num_episodes", "num_gpus", "n_step", "evaluator")}
 RUN_CONFIG = {"env", "trainer", "policy"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", exhaustive(PAGES, USUAL), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_the_code_of_a_page_prints_what_is_shown(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page.read_text()
     monkeypatch.chdir(tmp_path)

@@ -110,7 +110,10 @@ def test_spaces_are_those_of_mpe2(name, continuous):
 @pytest.mark.parametrize(
     ("name", "continuous", "others"),
     [
-        *(pytest.param(name, False, True, id=f"{name}-discrete-other_constants") for name in ORIGINALS),
+        *exhaustive(
+            [pytest.param(name, False, True, id=f"{name}-discrete-other_constants") for name in ORIGINALS],
+            ("simple_spread", "simple_speaker_listener", "simple_world_comm"),
+        ),
         *exhaustive(
             [pytest.param(name, True, False, id=f"{name}-continuous-as_published") for name in ORIGINALS],
             ("simple_spread", "simple_world_comm"),
@@ -159,7 +162,7 @@ def state_of(name, world):
     return {key: values for key, values in state.items() if len(values)}
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", exhaustive(SCENARIOS, ("simple_crypto", "simple_reference", "simple_world_comm")))
 def test_games_agree_with_the_public_environment(name):
     """Its start states are loaded; then both play the same actions, without the reference of the package."""
     original = ORIGINALS[name].parallel_env()

@@ -37,7 +37,7 @@ def test_cuda_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert state_hash(env, "pycuda", REPLICAS, STEPS) == state_hash(env, "cpu", REPLICAS, STEPS)
 
 
-@pytest.mark.parametrize("name", exhaustive(UNLIKE, (*USUAL, "flock")))
+@pytest.mark.parametrize("name", exhaustive(UNLIKE, USUAL))
 def test_gpu_code(name: str) -> None:
     """Kernels become GPU code, which computes in float32 alone, and the same bits as the CPU's."""
     sizes = (25, SEVERAL[name]) if name in SEVERAL else (REPLICAS, STEPS)

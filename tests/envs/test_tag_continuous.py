@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from exhaustive import exhaustive
 
 from warpdrive.envs.tag_continuous import TagContinuous
 from warpdrive.errors import DefinitionError
@@ -96,13 +97,16 @@ GAMES = {
 @pytest.mark.parametrize("exits", [True, False], ids=["exits", "stays"])
 @pytest.mark.parametrize(
     ("game", "full"),
-    [
-        ("one_against_two", True),
-        ("one_against_two", False),
-        ("crowded", True),
-        ("paper", False),
-        ("more_places_than_agents", False),
-    ],
+    exhaustive(
+        [
+            ("one_against_two", True),
+            ("one_against_two", False),
+            ("crowded", True),
+            ("paper", False),
+            ("more_places_than_agents", False),
+        ],
+        ("crowded", "paper"),
+    ),
     ids=lambda value: {True: "full", False: "partial"}.get(value, value),
 )
 class TestKernelsFollowTheReference:
