@@ -13,7 +13,21 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.rware import reference
+from warpdrive.envs.rware.cells import GOAL, LOADED, OUTSIDE, REQUESTED, ROBOT_BIT, ROBOTS, SHELF, SHELVES, robot_code
 from warpdrive.envs.rware.collisions import NOBODY, cell_hashes, comes_first, slots_of_set
+from warpdrive.envs.rware.layout import LARGEST, from_sizes, from_text
+from warpdrive.envs.rware.observations import (
+    IMAGE_LAYERS,
+    SEEN,
+    observe_dict,
+    observe_dict_with_messages,
+    observe_flattened,
+    observe_flattened_with_messages,
+    observe_image,
+    observe_image_dict,
+    seen_of_cells,
+    values_of_layers,
+)
 from warpdrive.errors import DefinitionError, shown
 from warpdrive.scene.scene import Scene
 
@@ -23,26 +37,10 @@ HEADINGS = ("UP", "DOWN", "LEFT", "RIGHT")
 REWARD_TYPES = ("global", "individual", "two_stage")
 GLOBAL, INDIVIDUAL, TWO_STAGE = range(3)
 OBSERVATION_TYPES = ("dict", "flattened", "image", "image_dict")
-IMAGE_LAYERS = ("shelves", "requests", "agents", "agent_direction", "agent_load", "goals", "accessible")
 DEFAULT_LAYERS = ("shelves", "requests", "agents", "goals", "accessible")
-
-SHELF, REQUESTED, SHELVES = 1, 2, 3
-"""Bits of a cell that is occupied by a shelf; the mask of both."""
-ROBOT, LOADED, ROBOTS, ROBOT_BIT = 1, 5, 15, 2
-"""Robots without and with a shelf, to which the heading is added; the mask; the first bit."""
-GOAL, OUTSIDE = 64, 128
-SEEN = 7
-"""Numbers of a flattened observation for each cell in sight, without messages."""
 TURN_LEFT, TURN_RIGHT = np.array([2, 3, 1, 0], np.int32), np.array([3, 2, 0, 1], np.int32)
 STEP_Y, STEP_X = np.array([-1, 1, 0, 0], np.int32), np.array([0, 0, -1, 1], np.int32)
 ANGLES = np.array([0.5 * np.pi, -0.5 * np.pi, np.pi, 0.0], np.float32)
-LARGEST = 1000
-
-
-@wd.device_function
-def robot_code(heading, loaded):
-    """Return the bits of a cell with a robot."""
-    return ((LOADED if loaded else ROBOT) + heading) << ROBOT_BIT
 
 
 @wd.device_function
@@ -245,228 +243,6 @@ def step_with_messages(
         cells, inactive_steps, rng, num_agents, num_shelves, num_goals, num_slots, request_queue_size, rows, columns,
         margin, max_inactivity_steps, reward_type, goal_y, goal_x, highways, cell_hash, rewards, terminated,
     )  # fmt: skip
-
-
-@wd.device_function
-def see_cells(
-    # out
-    observations,
-    # indices
-    env, agent,
-    # state
-    loc_y, loc_x, heading, carried, cells,
-    # constants
-    width, msg_bits, highways, scale_y, scale_x, seen,
-):  # fmt: skip
-    """Write the robot itself, then robot and shelf of each cell in sight, without messages."""
-    y, x = loc_y[env, agent], loc_x[env, agent]
-    observations[env, agent, 0] = scale_x[x]
-    observations[env, agent, 1] = scale_y[y]
-    observations[env, agent, 2] = ONE if carried[env, agent] >= 0 else ZERO
-    for direction in range(4):
-        observations[env, agent, 3 + direction] = ONE if heading[env, agent] == direction else ZERO
-    observations[env, agent, 7] = ONE if highways[y, x] else ZERO
-    for row in range(width):
-        for column in range(width):
-            place = 8 + (row * width + column) * (SEEN + msg_bits)
-            cell = np.int32(cells[env, y + row, x + column])
-            for i in range(5):
-                observations[env, agent, place + i] = seen[cell, i]
-            for i in range(5, SEEN):
-                observations[env, agent, place + msg_bits + i] = seen[cell, i]
-
-
-@wd.kernel
-def observe_flattened(
-    # state
-    loc_y, loc_x, heading, carried, cells,
-    # constants
-    width, highways, scale_y, scale_x, seen,
-    # out
-    observations,
-):  # fmt: skip
-    """Write the robot itself, then robot and shelf of each cell in sight."""
-    see_cells(
-        observations, cuda.blockIdx.x, cuda.threadIdx.x, loc_y, loc_x, heading, carried, cells, width, 0, highways,
-        scale_y, scale_x, seen,
-    )  # fmt: skip
-
-
-@wd.kernel
-def observe_flattened_with_messages(
-    # state
-    loc_y, loc_x, heading, carried, messages, cells,
-    # constants
-    num_agents, width, margin, msg_bits, highways, scale_y, scale_x, seen,
-    # out
-    observations,
-):  # fmt: skip
-    """Write the robot itself, then robot, its message and shelf of each cell in sight."""
-    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    see_cells(
-        observations, env, agent, loc_y, loc_x, heading, carried, cells, width, msg_bits, highways, scale_y, scale_x,
-        seen,
-    )  # fmt: skip
-    for i in range(width * width):
-        for bit in range(msg_bits):
-            observations[env, agent, 8 + i * (SEEN + msg_bits) + 5 + bit] = ZERO
-    for other in range(num_agents):
-        row = loc_y[env, other] - loc_y[env, agent] + margin
-        column = loc_x[env, other] - loc_x[env, agent] + margin
-        if 0 <= row < width and 0 <= column < width:
-            for bit in range(msg_bits):
-                place = 8 + (row * width + column) * (SEEN + msg_bits) + 5 + bit
-                observations[env, agent, place] = np.float32(messages[env, other, bit])
-
-
-@wd.device_function
-def see_parts(
-    # out
-    location, carrying_shelf, direction, on_highway, has_agent, directions, has_shelf, shelf_requested,
-    # indices
-    env, agent,
-    # state
-    loc_y, loc_x, heading, carried, cells,
-    # constants
-    width, highways, scale_y, scale_x,
-):  # fmt: skip
-    """Write the arrays of a dictionary of observations, without messages."""
-    y, x = loc_y[env, agent], loc_x[env, agent]
-    location[env, agent, 0] = np.int32(scale_x[x])
-    location[env, agent, 1] = np.int32(scale_y[y])
-    carrying_shelf[env, agent, 0] = 1 if carried[env, agent] >= 0 else 0
-    direction[env, agent] = heading[env, agent]
-    on_highway[env, agent, 0] = 1 if highways[y, x] else 0
-    for row in range(width):
-        for column in range(width):
-            i = row * width + column
-            cell = np.int32(cells[env, y + row, x + column])
-            robot = cell >> ROBOT_BIT & ROBOTS
-            has_agent[env, agent, i] = 1 if robot > 0 else 0
-            directions[env, agent, i] = (robot - ROBOT) & 3 if robot > 0 else 0
-            has_shelf[env, agent, i] = 1 if (cell & SHELVES) > 0 else 0
-            shelf_requested[env, agent, i] = 1 if (cell & SHELVES) == REQUESTED else 0
-
-
-@wd.kernel
-def observe_dict(
-    # state
-    loc_y, loc_x, heading, carried, cells,
-    # constants
-    width, highways, scale_y, scale_x,
-    # out
-    observations_location, observations_carrying_shelf, observations_direction, observations_on_highway,
-    observations_sensors_has_agent, observations_sensors_direction, observations_sensors_has_shelf,
-    observations_sensors_shelf_requested,
-):  # fmt: skip
-    """Write the arrays of a dictionary of observations."""
-    see_parts(
-        observations_location, observations_carrying_shelf, observations_direction, observations_on_highway,
-        observations_sensors_has_agent, observations_sensors_direction, observations_sensors_has_shelf,
-        observations_sensors_shelf_requested, cuda.blockIdx.x, cuda.threadIdx.x, loc_y, loc_x, heading, carried, cells,
-        width, highways, scale_y, scale_x,
-    )  # fmt: skip
-
-
-@wd.kernel
-def observe_dict_with_messages(
-    # state
-    loc_y, loc_x, heading, carried, messages, cells,
-    # constants
-    num_agents, width, margin, msg_bits, highways, scale_y, scale_x,
-    # out
-    observations_location, observations_carrying_shelf, observations_direction, observations_on_highway,
-    observations_sensors_has_agent, observations_sensors_direction, observations_sensors_local_message,
-    observations_sensors_has_shelf, observations_sensors_shelf_requested,
-):  # fmt: skip
-    """Write the arrays of a dictionary of observations."""
-    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    see_parts(
-        observations_location, observations_carrying_shelf, observations_direction, observations_on_highway,
-        observations_sensors_has_agent, observations_sensors_direction, observations_sensors_has_shelf,
-        observations_sensors_shelf_requested, env, agent, loc_y, loc_x, heading, carried, cells, width, highways,
-        scale_y, scale_x,
-    )  # fmt: skip
-    for i in range(width * width):
-        for bit in range(msg_bits):
-            observations_sensors_local_message[env, agent, i, bit] = 0
-    for other in range(num_agents):
-        row = loc_y[env, other] - loc_y[env, agent] + margin
-        column = loc_x[env, other] - loc_x[env, agent] + margin
-        if 0 <= row < width and 0 <= column < width:
-            for bit in range(msg_bits):
-                observations_sensors_local_message[env, agent, row * width + column, bit] = messages[env, other, bit]
-
-
-@wd.device_function
-def see_image(
-    # out
-    image,
-    # indices
-    env, agent,
-    # state
-    loc_y, loc_x, heading, cells,
-    # constants
-    rows, columns, margin, width, directional, num_layers, is_transposed, layer_values,
-):  # fmt: skip
-    """Write the layers of the cells in sight; if they are directional, what is ahead of the robot is in row 0."""
-    y, x = loc_y[env, agent], loc_x[env, agent]
-    facing = heading[env, agent] if directional else 0
-    for row in range(width):
-        for column in range(width):
-            from_row = row if facing == 0 else (width - 1 - row if facing == 1 else column)
-            from_column = column if facing == 0 else (width - 1 - column if facing == 1 else row)
-            if facing == 2:
-                from_row = width - 1 - column
-            if facing == 3:
-                from_column = width - 1 - row
-            there_y, there_x = y + from_row, x + from_column
-            cell = np.int32(cells[env, there_y, there_x])
-            # layers that the original fills with x for the row and y for the column
-            is_inside = 0 <= there_x - margin < rows and 0 <= there_y - margin < columns and cell < OUTSIDE
-            mirrored = OUTSIDE
-            if is_inside:
-                mirrored = np.int32(cells[env, there_x, there_y])
-            for layer in range(num_layers):
-                source = mirrored if is_transposed[layer] else cell
-                image[env, agent, layer, row, column] = layer_values[layer, source]
-
-
-@wd.kernel
-def observe_image(
-    # state
-    loc_y, loc_x, heading, cells,
-    # constants
-    rows, columns, margin, width, directional, num_layers, is_transposed, layer_values,
-    # out
-    observations,
-):  # fmt: skip
-    """Write the layers of the cells in sight."""
-    see_image(
-        observations, cuda.blockIdx.x, cuda.threadIdx.x, loc_y, loc_x, heading, cells, rows, columns, margin, width,
-        directional, num_layers, is_transposed, layer_values,
-    )  # fmt: skip
-
-
-@wd.kernel
-def observe_image_dict(
-    # state
-    loc_y, loc_x, heading, carried, cells,
-    # constants
-    rows, columns, margin, width, directional, num_layers, is_transposed, layer_values, highways,
-    # out
-    observations_image, observations_features,
-):  # fmt: skip
-    """Write the layers of the cells in sight, and the robot itself."""
-    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    see_image(
-        observations_image, env, agent, loc_y, loc_x, heading, cells, rows, columns, margin, width, directional,
-        num_layers, is_transposed, layer_values,
-    )  # fmt: skip
-    for direction in range(4):
-        observations_features[env, agent, direction] = ONE if heading[env, agent] == direction else ZERO
-    observations_features[env, agent, 4] = ONE if highways[loc_y[env, agent], loc_x[env, agent]] else ZERO
-    observations_features[env, agent, 5] = ONE if carried[env, agent] >= 0 else ZERO
 
 
 @wd.kernel
@@ -713,7 +489,7 @@ class MultiRobotWarehouse(wd.Environment):
         normalised_coordinates: bool = False,
     ) -> None:
         whole, flag = parameters.whole, parameters.flag
-        self._prepare_grid(_from_text(layout) if layout else _from_sizes(shelf_columns, column_height, shelf_rows))
+        self._prepare_grid(from_text(layout) if layout else from_sizes(shelf_columns, column_height, shelf_rows))
         cells = self.rows * self.columns
         self.num_agents = whole("n_agents", n_agents, at_least=1, at_most=cells)
         self.msg_bits = whole("msg_bits", msg_bits, at_least=0, at_most=LARGEST)
@@ -740,7 +516,7 @@ class MultiRobotWarehouse(wd.Environment):
         self.scale_x = np.arange(self.columns, dtype=np.float32) / (
             self.columns - scale if normalised_coordinates else scale
         )
-        self.seen = _seen_of_cells()
+        self.seen = seen_of_cells()
         self._prepare_layers(image_observation_layers)
 
         self.policy_tags = {"agent": range(self.num_agents)}
@@ -770,7 +546,7 @@ class MultiRobotWarehouse(wd.Environment):
         self.image_layers = [_choice("image_observation_layers", name, IMAGE_LAYERS) for name in names]
         self.num_layers = len(self.image_layers)
         self.is_transposed = np.array([name in ("agent_direction", "agent_load") for name in self.image_layers])
-        self.layer_values = _values_of_layers()[[IMAGE_LAYERS.index(name) for name in self.image_layers]]
+        self.layer_values = values_of_layers()[[IMAGE_LAYERS.index(name) for name in self.image_layers]]
 
     def _observed(self) -> tuple[spaces.Space[Any], Any]:
         """Return the observation space and its kernel."""
@@ -851,71 +627,3 @@ def _choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if not isinstance(text, str) or text.lower() not in choices:
         raise DefinitionError(f"{name} is {shown(value)}, expected one of {', '.join(choices)}.")
     return text.lower()
-
-
-def _from_text(layout: Any) -> npt.NDArray[np.str_]:
-    """Return the characters of a layout, ``[rows, columns]``."""
-    if not isinstance(layout, str):
-        raise DefinitionError(f"layout is {shown(layout)}, expected a text with a line for each row.")
-    lines = layout.strip().replace(" ", "").lower().split("\n")
-    for number, line in enumerate(lines, 1):
-        wrong = line.strip("xg.")
-        if wrong:
-            raise DefinitionError(f"layout has {shown(wrong[0])} in line {number}, expected x, . or g.")
-        if len(line) != len(lines[0]):
-            raise DefinitionError(f"layout has {len(line)} cells in line {number}, but {len(lines[0])} in line 1.")
-    if max(len(lines), len(lines[0])) > LARGEST:
-        raise DefinitionError(f"layout has {len(lines)} x {len(lines[0])} cells, at most {LARGEST} each are possible.")
-    kinds = np.array([list(line) for line in lines])
-    for character, kind in (("g", "goal"), ("x", "shelf")):
-        if not (kinds == character).any():
-            raise DefinitionError(f"layout has no {kind} ({character!r}), expected one or more.")
-    return kinds
-
-
-def _from_sizes(shelf_columns: Any, column_height: Any, shelf_rows: Any) -> npt.NDArray[np.str_]:
-    """Return the characters of the warehouse, ``[rows, columns]``: columns of shelves, without one above the goals."""
-    whole = parameters.whole
-    wide = whole("shelf_columns", shelf_columns, at_least=1, at_most=LARGEST // 4)
-    height = whole("column_height", column_height, at_least=1, at_most=LARGEST // 4)
-    high = whole("shelf_rows", shelf_rows, at_least=1, at_most=LARGEST // (height + 1))
-    if wide % 2 == 0:
-        raise DefinitionError(f"shelf_columns is {wide}, expected an odd number.")
-    if wide == high == 1:
-        raise DefinitionError("shelf_columns and shelf_rows are 1: there is no shelf beside the way to the goals.")
-    rows, columns = (height + 1) * high + 2, 3 * wide + 1
-    y, x = np.indices((rows, columns))
-    middle = (x == columns // 2 - 1) | (x == columns // 2)
-    is_way = (x % 3 == 0) | (y % (height + 1) == 0) | (y == rows - 1) | (middle & (y > rows - (height + 3)))
-    return np.where(middle & (y == rows - 1), "g", np.where(is_way, ".", "x"))
-
-
-def _codes() -> tuple[npt.NDArray[Any], ...]:
-    """Return for each value of a cell its bits of shelves and of robots, each ``[256]``."""
-    code = np.arange(256)
-    return code & SHELVES, code >> ROBOT_BIT & ROBOTS, code
-
-
-def _seen_of_cells() -> npt.NDArray[np.float32]:
-    """Return the numbers of a flattened observation for each value of a cell, ``[256, SEEN]`` float32."""
-    shelf, robot, code = _codes()
-    seen = np.zeros((256, SEEN), np.float32)
-    seen[:, 0] = robot > 0
-    seen[code, 1 + np.where(robot > 0, (robot - ROBOT) % 4, 0)] = 1
-    seen[:, 5], seen[:, 6] = shelf > 0, shelf == REQUESTED
-    return seen
-
-
-def _values_of_layers() -> npt.NDArray[np.float32]:
-    """Return the value of each layer for each value of a cell, ``[len(IMAGE_LAYERS), 256]`` float32."""
-    shelf, robot, code = _codes()
-    values = {
-        "shelves": shelf > 0,
-        "requests": shelf == REQUESTED,
-        "agents": robot > 0,
-        "agent_direction": np.where(robot > 0, (robot - ROBOT) % 4 + 1, 0),
-        "agent_load": robot >= LOADED,
-        "goals": code & GOAL > 0,
-        "accessible": (robot == 0) & (code & OUTSIDE == 0),
-    }
-    return np.array([values[name] for name in IMAGE_LAYERS], np.float32)
