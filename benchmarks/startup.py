@@ -25,9 +25,9 @@ print(time.perf_counter() - start)
 
 TRAINING = """
 import os, sys, time
-from warpdrive.training.cli import parser
+from warpdrive.training.cli import main as command_line
 
-def load(name, import_module=parser.import_module):
+def load(name, import_module=command_line.import_module):
     command = import_module(name)
     from warpdrive.training.learner import Learner
     update = Learner.update
@@ -40,9 +40,9 @@ def load(name, import_module=parser.import_module):
     Learner.update = first_update
     return command
 
-parser.import_module = load
+command_line.import_module = load
 sys.argv[1:] = ["train", "cartpole", "saving.folder=" + os.environ["WARPDRIVE_CACHE_DIR"]]
-parser.main()
+command_line.main()
 """
 """Calls the command as from a shell, up to the first update; ``ELAPSED`` stands for the figure to print."""
 

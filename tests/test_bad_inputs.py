@@ -16,7 +16,7 @@ import torch
 from bad_inputs.kinds import KINDS, in_a_folder
 from bad_inputs.verdict import verdict
 
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 
 _ONE_OF = {
     "conversions": 4,

@@ -14,7 +14,7 @@ import pytest
 from paths import ROOT
 
 import warpdrive
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 
 FOLDERS = {"warpdrive": "warpdrive", "warpdrive.envs": "envs", "warpdrive.training": "training"}
 HEAVY = {"torch", "numba", "numpy", "matplotlib", "gymnasium", "pydantic"}
@@ -50,15 +50,15 @@ def test_importing_loads_nothing_heavy():
 
 
 def test_the_help_of_the_command_loads_nothing_heavy():
-    loaded = modules_loaded_by("from warpdrive.training.cli.parser import main; main(['--help'])")
-    assert "warpdrive.training.cli.parser" in loaded
+    loaded = modules_loaded_by("from warpdrive.training.cli.main import main; main(['--help'])")
+    assert "warpdrive.training.cli.main" in loaded
     assert not loaded & HEAVY
 
 
 def test_training_loads_only_what_it_needs(tmp_path):
     sizes = ["trainer.total_steps=4096", f"saving.folder={tmp_path}", "--no-replay", "--no-report"]
     main(["train", "cartpole", *sizes])  # compiles
-    run = f"from warpdrive.training.cli.parser import main; main(['train', 'cartpole', *{sizes}])"
+    run = f"from warpdrive.training.cli.main import main; main(['train', 'cartpole', *{sizes}])"
     loaded = modules_loaded_by(run)
     assert {"torch", "numba", "warpdrive.training.run.loop"} <= loaded
     assert not loaded & UNUSED_BY_TRAINING

@@ -46,7 +46,7 @@ except Exception as error:
 
 COMMANDS = """
 import sys
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 for line in sys.argv[1:]:
     code = main(line.split())
     if code:

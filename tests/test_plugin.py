@@ -74,7 +74,7 @@ saving: {tensorboard: false}
 PROGRAM = """
 import contextlib, io, json
 import warpdrive as wd
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 
 def told(*arguments):
     with contextlib.redirect_stdout(io.StringIO()) as out:

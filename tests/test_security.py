@@ -28,7 +28,7 @@ from warpdrive.backends.shared import cache
 from warpdrive.errors import TeamError, TrustError
 from warpdrive.private import is_private, user_folder
 from warpdrive.training.checkpoint.checkpoint import _with_checksum
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
 from warpdrive.training.distributed.objects import decoded, encoded

@@ -139,7 +139,7 @@ def test_the_commands_of_a_page_exist(path: Path) -> None:
     if path.suffix == ".py":  # a notebook as a program, whose text is in comments
         text = re.sub(r"^# ?", "", text, flags=re.MULTILINE)
     for arguments in commands_in(text):
-        options = command_line._parse(arguments)
+        options = command_line.parse(arguments)
         if options.command in ("train", "autoscale", "sweep"):
             for override in options.overrides:
                 assert is_known_key(override.partition("=")[0]), " ".join(arguments)
@@ -157,7 +157,7 @@ def test_commands_of_pages_are_found_and_wrong_ones_refused(capsys: pytest.Captu
     first, second = commands_in(text)
     assert (first, second) == (["train", "x.yaml", "--wacth"], ["envs"])
     with pytest.raises(SystemExit):
-        command_line._parse(first)
+        command_line.parse(first)
     assert "unknown argument '--wacth'" in capsys.readouterr().err
     assert not is_known_key("trainer.thread")
     assert is_known_key("policy.agent.lr")

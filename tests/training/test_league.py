@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.league import load_player, play_matches, ratings
 from warpdrive.training.opponents.elo import expected_score, league_ratings, performance_rating
 from warpdrive.training.trainer import Trainer

@@ -68,7 +68,7 @@ def page(project: Path) -> str:
 
 def commands() -> dict[str, argparse.ArgumentParser]:
     """Return the parsers of the commands, by name."""
-    (action,) = (each for each in command_line._parser()._actions if isinstance(each, argparse._SubParsersAction))
+    (action,) = (each for each in command_line.build_parser()._actions if isinstance(each, argparse._SubParsersAction))
     return dict(action.choices)
 
 
@@ -119,7 +119,7 @@ _VARIABLES = (
 
 
 def _command_list() -> str:
-    actions = [each for each in command_line._parser()._actions if isinstance(each, argparse._SubParsersAction)]
+    actions = [each for each in command_line.build_parser()._actions if isinstance(each, argparse._SubParsersAction)]
     purposes = {each.dest: each.help or "" for each in actions[0]._choices_actions}
     rows = [(f"[`{name}`](#warpdrive-{name})", purposes[name]) for name in commands()]
     return table(["command", "purpose"], rows)

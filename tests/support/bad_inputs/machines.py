@@ -217,7 +217,7 @@ def _process(
         from warpdrive.errors import WarpDriveError
 
         before = f"import os; os.chdir({str(directory)!r}); os.rmdir({str(directory)!r}); " if directory else ""
-        program = f"{before}import sys; from warpdrive.training.cli.parser import main; sys.exit(main())"
+        program = f"{before}import sys; from warpdrive.training.cli.main import main; sys.exit(main())"
         process = subprocess.Popen(
             [sys.executable, "-c", program, *words],
             env={**os.environ, **(variables or {})},

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 
 SECONDS = 30
 """Bound of a case."""

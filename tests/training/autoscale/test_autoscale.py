@@ -23,7 +23,7 @@ from warpdrive.training.autoscale.prober import Prober, Survey
 from warpdrive.training.autoscale.size import Outcome, Size
 from warpdrive.training.autoscale.starter import NewProcesses, Starter
 from warpdrive.training.autoscale.watch import Ended, watch
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 
 SMALL = (

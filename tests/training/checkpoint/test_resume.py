@@ -20,7 +20,7 @@ from paths import SUPPORT
 from warpdrive.errors import CheckpointError, ConfigError
 from warpdrive.training.checkpoint.checkpoint import last_undamaged, remove_incomplete
 from warpdrive.training.checkpoint.run_folder import RunFolder
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.reports import UpdateReport
 from warpdrive.training.trainer import Trainer

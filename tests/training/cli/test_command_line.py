@@ -20,7 +20,7 @@ from PIL import Image
 from rich.table import Table
 
 import warpdrive
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.cli.printing import make_console
 
 GAMES = SUPPORT / "games.py"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from warpdrive.training.cli import completion, parser
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 
 COMPLETED = [
     ("autos", ["autoscale"]),
@@ -96,7 +96,7 @@ def test_shells_offer_the_candidates(shell: str, folder: Path) -> None:
 
 
 def test_every_argument_is_either_completed_or_free() -> None:
-    (commands,) = (a for a in parser._parser()._actions if a.choices)
+    (commands,) = (a for a in parser.build_parser()._actions if a.choices)
     known = {*completion.VALUES, *completion.FREE}
     for name, command in commands.choices.items():
         for action in command._actions:
@@ -107,7 +107,7 @@ def test_every_argument_is_either_completed_or_free() -> None:
 
 def test_nothing_heavy_is_imported(folder: Path) -> None:
     words = [completion.COMPLETE, "fish", "envs", ""]
-    program = f"import sys\nfrom warpdrive.training.cli.parser import main\nmain({words})\n"
+    program = f"import sys\nfrom warpdrive.training.cli.main import main\nmain({words})\n"
     program += "print({'torch', 'numba', 'numpy', 'pydantic', 'rich'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()" and "cartpole\tenvironment" in done.stdout

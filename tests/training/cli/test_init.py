@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 
 FILES = ["ant_hill.py", "ant_hill.yaml", "run_config.schema.json", "test_ant_hill.py"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from warpdrive.backends.shared import cache
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.progress.console import PlainConsole, is_live
 
 SMALL = [

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from warpdrive.errors import ConfigError
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.config.warpdrive2 import convert, is_of_warpdrive2
 

@@ -21,7 +21,7 @@ from paths import SUPPORT
 
 from warpdrive.errors import ConfigError, TeamError
 from warpdrive.importing import module_command
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.launch import launch
 from warpdrive.training.distributed.process_group import SINGLE_PROCESS, UNSHARDED, ProcessGroup, Sharding, Share
@@ -194,7 +194,7 @@ def test_processes_that_differ_are_told(sections: Sections, tmp_path: Path, capf
     file = tmp_path / "run.yaml"
     file.write_text(json.dumps(sections()))
     seed = "'trainer.seed=' + os.environ['RANK']"
-    program = f"import os; from warpdrive.training.cli.parser import main; exit(main(['train', {str(file)!r}, {seed}]))"
+    program = f"import os; from warpdrive.training.cli.main import main; exit(main(['train', {str(file)!r}, {seed}]))"
     with pytest.raises(TeamError, match=r"rank \d \(process \d+\) exited with code 2"):
         launch(["-c", program], 2)
     told = capfd.readouterr().err

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import warpdrive as wd
 from warpdrive.errors import ExportError
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.inference import export
 from warpdrive.training.inference.trained_policy import TrainedPolicy
 from warpdrive.training.models.base import Actor

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import warpdrive as wd
 from warpdrive.errors import ActionError, CheckpointError, ConfigError
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.opponents.elo import expected_score
 from warpdrive.training.opponents.self_play import Pool, SelfPlay

@@ -12,7 +12,7 @@ import yaml
 from PIL import Image
 
 from warpdrive.errors import CheckpointError, ConfigError
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.plots.figure import draw
 from warpdrive.training.plots.learning_curves import chosen_metrics, grouped, read_runs, usual_metrics
 

@@ -19,7 +19,7 @@ from browser import Opened, browser, opened  # noqa: F401 (fixtures)
 from PIL import Image
 
 from warpdrive.file_lock import locked
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.cli.printing import make_console
 from warpdrive.training.cli.train import _write_report
 from warpdrive.training.config.load import load_config

@@ -18,7 +18,7 @@ from paths import SUPPORT
 import warpdrive as wd
 from warpdrive.errors import CheckpointError, ConfigError
 from warpdrive.training.checkpoint.checkpoint import find_checkpoint, read_checkpoint
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.reports import EvaluationReport, UpdateReport
 from warpdrive.training.trainer import Trainer

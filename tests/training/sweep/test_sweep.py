@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.placement import places
 

@@ -25,7 +25,7 @@ from warpdrive import draw
 from warpdrive.errors import ConfigError, WarpDriveError
 from warpdrive.file_lock import locked
 from warpdrive.training.checkpoint.run_folder import RunFolder
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.replay.animation import Animation
 from warpdrive.training.replay.film import Film
 from warpdrive.training.run.metrics import MetricsLog

@@ -13,7 +13,7 @@ from browser import Opened, browser, opened  # noqa: F401 (fixtures)
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError, DefinitionError
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import make_env
 from warpdrive.training.web.game import Game

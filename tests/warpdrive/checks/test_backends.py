@@ -17,7 +17,7 @@ from warpdrive.checks.agreement import allowed_actions
 from warpdrive.checks.backends import comparable_backends
 from warpdrive.checks.complete import check_environment
 from warpdrive.spaces import action_arrays
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 
 
 @wd.kernel

@@ -16,7 +16,7 @@ from sound_environments import SOUND
 import warpdrive as wd
 from warpdrive.checks import check_environment_behaviour, check_environment_kernels
 from warpdrive.fused_step.fuse import FusedKernel
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 
 SMALL_TAG = {"num_taggers": 3, "grid_length": 4}
 

@@ -14,7 +14,7 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.errors import DefinitionError
 from warpdrive.testing import Draws, GymnasiumReference, ParityReport, PettingZooReference, check_parity
-from warpdrive.training.cli.parser import main
+from warpdrive.training.cli.main import main
 
 DT, BORDER = np.float32(0.25), np.float32(1)
 
