@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from harness.cooperative.tasks import Task
@@ -17,11 +18,14 @@ MILLION = 1_000_000
 
 TEAM = {"agent_ids": True, "team_reward": "sum"}
 CENTRAL = {"centralized_critic": True}
+JOINT = CENTRAL | {"critic_input": "observations"}
+"""Observations of all agents as input of MAPPO's critic, as in EPyMARL, instead of the environment's own state."""
 ACTIVATION = {"activation": "relu", "normalize_observations": True}
 NETWORK = {"hidden": [64, 64], **ACTIVATION}
+TANH = NETWORK | {"activation": "tanh"}
 SPARSE = {"epochs": 1, "minibatches": 8, "normalize_advantage": False, "normalize_returns": True}
 """For rare rewards: standardised advantages of rollouts that have none would be noise of full size."""
-LR_DECAY = {"schedule": "linear", "start": 1e-3, "end": 1e-4}
+LR_DECAY = {"schedule": "linear", "start": 1.5e-3, "end": 1e-4}
 ENTROPY_DECAY = {"schedule": "linear", "start": 0.01, "end": 0.0}
 """Schedule of the entropy coefficient of policies that are evaluated with sampled actions."""
 PPO = {"algorithm": "ppo", "epochs": 4, "minibatches": 4, "gae_lambda": 0.95, "model": NETWORK}
@@ -43,11 +47,13 @@ REPEATED = {"model": {"hidden": [64], "activation": "relu"}, "gamma": 0.0, "buff
 """For games that only repeat: no memory, and no experience of former policies, in which coordination looked worse."""
 
 
-def _both(steps: int, num_envs: int, train_batch_size: int, **policy: Any) -> dict[str, Setting]:
-    """Return the settings of IPPO and MAPPO, which differ in the critic."""
+def _both(
+    steps: int, num_envs: int, train_batch_size: int, critic: Mapping[str, Any] = CENTRAL, **policy: Any
+) -> dict[str, Setting]:
+    """Return the settings of IPPO and MAPPO, which has a critic of its own."""
     trainer = {"num_envs": num_envs, "train_batch_size": train_batch_size}
     ippo = {"steps": steps, "trainer": trainer, "policy": PPO | policy}
-    return {"ippo": ippo, "mappo": ippo | {"policy": PPO | policy | CENTRAL}}
+    return {"ippo": ippo, "mappo": ippo | {"policy": PPO | policy | critic}}
 
 
 def _mixed(steps: int, num_envs: int, length: int, annealed: int, **policy: Any) -> dict[str, Setting]:
@@ -68,7 +74,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         **_mixed(MILLION, 32, 25, 100_000),
     },
     "lbf": {
-        **_both(5 * MILLION, 64, 2048, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY),
+        **_both(5 * MILLION, 32, 1024, JOINT, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY, model=TANH),
         **_mixed(2 * MILLION, 64, 10, 500_000, gradient_steps=4, model={"hidden": [128, 128], **ACTIVATION}),
     },
     "rware": {
@@ -95,7 +101,7 @@ CHANGES: dict[tuple[str, str], Setting] = {
     for algorithm in ("ippo", "mappo")
     for task, change in {
         "mpe-spread": {"policy": SPREAD},
-        "lbf-8x8-2p-2f-coop": {"steps": 4 * MILLION},
+        "lbf-8x8-2p-2f-coop": {"steps": 2 * MILLION},
         "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
         "lbf-10x10-3p-3f-2s": MEMORY,
     }.items()
