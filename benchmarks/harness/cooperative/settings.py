@@ -95,12 +95,14 @@ SPREAD = {
     "entropy_coef": [[0, 0.01], [2_600_000, 0.0]],
     "normalize_returns": True,
 }
+LANGUAGE = SPREAD | TEAM | {"entropy_coef": [[0, 0.03], [2_600_000, 0.0]]}
 MEMORY = {"policy": {"model": {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION}}}
 CHANGES: dict[tuple[str, str], Setting] = {
     (task, algorithm): change
     for algorithm in ("ippo", "mappo")
     for task, change in {
         "mpe-spread": {"policy": SPREAD},
+        "mpe-speaker-listener": {"policy": LANGUAGE},
         "lbf-8x8-2p-2f-coop": {"steps": 2 * MILLION},
         "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
         "lbf-10x10-3p-3f-2s": MEMORY,
