@@ -25,7 +25,7 @@ NETWORK = {"hidden": [64, 64], **ACTIVATION}
 TANH = NETWORK | {"activation": "tanh"}
 SPARSE = {"epochs": 1, "minibatches": 8, "normalize_advantage": False, "normalize_returns": True}
 """For rare rewards: standardised advantages of rollouts that have none would be noise of full size."""
-LR_DECAY = {"schedule": "linear", "start": 1.5e-3, "end": 1e-4}
+LR_DECAY = {"schedule": "linear", "start": 1e-3, "end": 1e-4}
 ENTROPY_DECAY = {"schedule": "linear", "start": 0.01, "end": 0.0}
 """Schedule of the entropy coefficient of policies that are evaluated with sampled actions."""
 PPO = {"algorithm": "ppo", "epochs": 4, "minibatches": 4, "gae_lambda": 0.95, "model": NETWORK}
