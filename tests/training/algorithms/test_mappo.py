@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from float64 import Parameters, by_differences, gradients_of, parameters_of, perceptron
 from games import TAGS
 from resuming import check_goes_on
@@ -37,7 +38,7 @@ def flat(seen: Any, step: int, env: int, agent: int) -> list[float]:
     return [float(number == k) for k in range(3)] + seen["picture"][step, env, agent].flatten().tolist()
 
 
-@pytest.mark.parametrize("game", ["Echo", "Leave", "Aim", "Spell"])
+@pytest.mark.parametrize("game", exhaustive(["Echo", "Leave", "Aim", "Spell"], ("Leave", "Spell")))
 def test_the_critic_sees_what_all_agents_see_and_who_looks(
     sections: Sections, trainer_of: TrainerOf, game: str
 ) -> None:
