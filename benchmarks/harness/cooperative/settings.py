@@ -97,21 +97,24 @@ SPREAD = {
 }
 LANGUAGE = SPREAD | TEAM | {"entropy_coef": [[0, 0.03], [2_600_000, 0.0]]}
 MEMORY = {"policy": {"model": {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION}}}
-CHANGES: dict[tuple[str, str], Setting] = {
-    (task, algorithm): change
-    for algorithm in ("ippo", "mappo")
-    for task, change in {
-        "mpe-spread": {"policy": SPREAD},
-        "mpe-speaker-listener": {"policy": LANGUAGE},
-        "lbf-8x8-2p-2f-coop": {"steps": 2 * MILLION},
-        "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
-        "lbf-10x10-3p-3f-2s": MEMORY,
-    }.items()
-} | {
-    (task, algorithm): MEMORY
-    for algorithm in ("qmix", "vdn")
-    for task in ("lbf-8x8-2p-2f-2s-coop", "lbf-10x10-3p-3f-2s")
-}
+CHANGES: dict[tuple[str, str], Setting] = (
+    {
+        (task, algorithm): change
+        for algorithm in ("ippo", "mappo")
+        for task, change in {
+            "mpe-spread": {"policy": SPREAD},
+            "lbf-8x8-2p-2f-coop": {"steps": 2 * MILLION},
+            "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
+            "lbf-10x10-3p-3f-2s": MEMORY,
+        }.items()
+    }
+    | {
+        (task, algorithm): MEMORY
+        for algorithm in ("qmix", "vdn")
+        for task in ("lbf-8x8-2p-2f-2s-coop", "lbf-10x10-3p-3f-2s")
+    }
+    | {("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE}}
+)
 """What differs for a task and an algorithm; ``trainer`` and ``policy`` are merged."""
 
 
