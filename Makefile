@@ -98,10 +98,10 @@ lint-style: install-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# Type checkers do not follow package_dir in an editable installation.
+# Type checkers do not follow package_dir in an editable installation: lay the packages out as setup.py installs them.
 lint-types: install-lint
-	@rm -rf build
-	$(call install,--no-deps --target $(TYPECHECK) .)
+	@rm -rf $(TYPECHECK) && mkdir -p $(TYPECHECK)
+	@cp -R warpdrive $(TYPECHECK)/ && cp -R cuda_src envs training $(TYPECHECK)/warpdrive/
 	MYPYPATH=$(TYPECHECK) $(BIN)/mypy --package warpdrive
 
 format: install-lint  ## format the code with ruff, and apply its fixes
