@@ -92,7 +92,7 @@ gpu-install:
 	@$(PYTHON) -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else "make: the PyTorch of $(PYTHON) (%s) sees no GPU" % torch.__version__)'
 	@$(PYTHON) tools/install_offline.py --wheels "$(WHEELS)" --into $(OFFLINE)
 
-lint: lint-style lint-types  ## run ruff, and mypy on the installed package
+lint: lint-style lint-types  ## run ruff, and mypy on the packages
 
 lint-style: install-lint
 	$(BIN)/ruff check .
