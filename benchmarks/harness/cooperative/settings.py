@@ -43,6 +43,8 @@ MIXED = {
     "target_update_every": 1,
     "learning_starts": 5000,
 }
+GAME = {"model": {"hidden": [16]}, "agent_ids": True}
+"""Best joint actions can differ between agents: a shared policy has to know them apart."""
 REPEATED = {"model": {"hidden": [64], "activation": "relu"}, "gamma": 0.0, "buffer_size": 400, "learning_starts": 1000}
 """For games that only repeat: no memory, and no experience of former policies, in which coordination looked worse."""
 
@@ -66,7 +68,7 @@ def _mixed(steps: int, num_envs: int, length: int, annealed: int, **policy: Any)
 
 SETTINGS: dict[str, dict[str, Setting]] = {
     "matrix": {
-        **_both(100_000, 64, 1600, lr=3e-3, gamma=0.0, entropy_coef=[[0, 1.0], [60_000, 0.01]], model={"hidden": [16]}),
+        **_both(100_000, 64, 1600, lr=3e-3, gamma=0.0, entropy_coef=[[0, 1.0], [60_000, 0.01]], **GAME),
         **_mixed(100_000, 8, 25, 50_000, **REPEATED),
     },
     "mpe": {
