@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from lanes import Lanes
 from numba import cuda
 
@@ -127,8 +128,11 @@ def types_change(x, out, num_agents):
     out[env, agent] += 1000 * ~n
 
 
-CASES = [(kernel, n) for kernel in (early_returns, loops, reduction) for n in (5, 33, 3000)]
-CASES += [(early_returns, 1), (types_change, 3000)]
+CASES = [(loops, n) for n in (1, 5, 33, 3000)]
+CASES += [(kernel, n) for kernel in (early_returns, reduction) for n in (1, 5, 32, 33, 3000)]
+CASES += [(types_change, n) for n in (5, 3000)]
+USUAL = (1, 32, 33, 3000)
+"""Numbers of agents in `make test`: one, a warp, one more, and more than a block has threads."""
 
 
 @pytest.mark.parametrize("kernel", [early_returns, loops, reduction], ids=lambda kernel: kernel.__name__)
@@ -138,7 +142,10 @@ def test_the_kernels_of_this_test_have_no_races(kernel):
     assert not report.races + report.bounds + report.uninitialised + report.order, str(report)
 
 
-@pytest.mark.parametrize(("kernel", "agents"), CASES, ids=[f"{kernel.__name__}-{n}" for kernel, n in CASES])
+@pytest.mark.parametrize(
+    ("agents", "kernel"),
+    exhaustive([pytest.param(n, kernel, id=f"{kernel.__name__}-{n}") for kernel, n in CASES], USUAL),
+)
 def test_barriers_mean_what_the_author_wrote(kernel, agents):
     replicas = 70 if agents < 20 else 3
     x = np.random.default_rng(agents).integers(-5, 40, (replicas, agents)).astype(np.int32)
