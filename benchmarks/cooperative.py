@@ -10,8 +10,9 @@
 The tasks are those of Papoudakis et al. (2021), "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in
 Cooperative Tasks" (arXiv 2006.07869), and the five classic layouts of Overcooked. Each run is a process of its own on
 one core. Finished runs, in --folder or benchmarks/results/cooperative.json, are not trained again while their settings
-stay the same. After every run benchmarks/results/cooperative.md, .json and .csv are written, and the table in
-docs/reference/cooperative.md, which explains it; at the end the learning curves in docs/images/curves/.
+stay the same; runs with other settings leave the pages. After every run benchmarks/results/cooperative.md, .json and
+.csv are written, and the table in docs/reference/cooperative.md, which explains it; at the end the learning curves in
+docs/images/curves/.
 
 The tasks `mpe-adversary` and `mpe-tag` need the opponents that EPyMARL ships: EPYMARL=<path of a checkout>.
 """
@@ -38,7 +39,7 @@ from harness.cooperative.report import (
     replaced,
     table,
 )
-from harness.cooperative.run import Run, finished, folder_of, train
+from harness.cooperative.run import Run, finished, folder_of, is_current, train
 from harness.cooperative.settings import ALGORITHMS, algorithms_of, configuration
 from harness.cooperative.tasks import FAMILIES, TASKS, Task, chosen
 
@@ -114,9 +115,9 @@ def run_all(jobs: list[Job], options: argparse.Namespace) -> list[str]:
 
 
 def write(new: list[Run], with_curves: bool) -> None:
-    """Write the tables and data of all runs, with ``new`` ones in place of former ones."""
+    """Write the tables and data of all runs with the present settings, with ``new`` ones in place of former ones."""
     path = RESULTS / "cooperative.json"
-    runs = merged(read(path), new)
+    runs = [run for run in merged(read(path), new) if is_current(run)]
     path.write_text(as_json(runs), encoding="utf-8")
     path.with_suffix(".csv").write_text(as_csv(runs), encoding="utf-8")
     published = references(RESULTS / "cooperative_published.csv")
@@ -137,7 +138,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help="separated by commas (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="number of seeds (default: 5)")
     parser.add_argument("--processes", type=int, default=2, help="runs at the same time, a core each (default: 2)")
-    parser.add_argument("--steps", type=float, default=1.0, help="factor of the environment steps (default: 1)")
+    parser.add_argument(
+        "--steps",
+        type=float,
+        default=1.0,
+        help="factor of the environment steps; with others no pages (default: 1)",
+    )
     parser.add_argument("--episodes", type=int, default=EPISODES, help="evaluation episodes (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "cooperative", help="of the finished runs")
     parser.add_argument("--quick", action="store_true", help="one update and two episodes each; writes no pages")

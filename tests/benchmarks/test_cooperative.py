@@ -11,8 +11,8 @@ import pytest
 
 import warpdrive as wd
 from harness.cooperative.originals import Matrix, play
-from harness.cooperative.report import BEGIN, END, Reference, half_interval, merged, references, table
-from harness.cooperative.run import Run, finished
+from harness.cooperative.report import BEGIN, END, Reference, half_interval, merged, read, references, table
+from harness.cooperative.run import Run, finished, is_current
 from harness.cooperative.settings import SETTINGS, algorithms_of, configuration
 from harness.cooperative.tasks import FAMILIES, TASKS
 from warpdrive.training.config.load import load_config
@@ -69,7 +69,7 @@ def test_finished_runs_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert cooperative.main(arguments) == 0
     run = finished(tmp_path, CLIMBING, "ippo", 0, cooperative.QUICK_STEPS)
     assert run is not None and -750 <= run.score <= 275 and run.curve and run.episodes == 2
-    assert finished(tmp_path, CLIMBING, "ippo", 0, 1.0) is None  # another number of steps
+    assert finished(tmp_path, CLIMBING, "ippo", 0, 1.0) is None and not is_current(run)  # another number of steps
     result = tmp_path / "matrix-climbing" / "ippo" / "0" / "result.json"
     written = result.stat().st_mtime_ns
     assert cooperative.main(arguments) == 0
@@ -88,6 +88,14 @@ def test_the_table_has_the_mean_and_the_interval_over_the_seeds() -> None:
     assert half_interval([1.0]) is None
     newer = Run("lbf-8x8-2p-2f-coop", "qmix", 1, 10, 2.0, 100, 0.0, 7.0)
     assert [run.greedy for run in merged(runs, [newer])] == [1.0, 7.0, 3.0]
+
+
+def test_the_tables_have_only_runs_with_the_present_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = read(cooperative.RESULTS / "cooperative.json")
+    assert stored and all(is_current(run) for run in stored)
+    monkeypatch.setitem(SETTINGS["matrix"]["ippo"], "policy", SETTINGS["matrix"]["ippo"]["policy"] | {"lr": 0.1})
+    changed = [run for run in stored if not is_current(run)]
+    assert changed and all(run.task.startswith("matrix") and run.algorithm == "ippo" for run in changed)
 
 
 def test_published_values_name_tasks_and_sources() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cooperative.originals import play
-from harness.cooperative.settings import GREEDY, configuration
+from harness.cooperative.settings import GREEDY, algorithms_of, configuration
 from harness.cooperative.tasks import TASKS, Task
 
 POINTS = 40
@@ -76,6 +76,12 @@ def finished(
     own = [run_of(json.loads(path.read_text(encoding="utf-8")))] if path.exists() else []
     wanted = (task.name, algorithm, seed, _digest(configuration(task, algorithm, seed, "", scale)))
     return next((run for run in (*own, *known) if (run.task, run.algorithm, run.seed, run.settings) == wanted), None)
+
+
+def is_current(run: Run) -> bool:
+    """Return True if a run was made with the present settings and all of their environment steps."""
+    known = run.task in TASKS and run.algorithm in algorithms_of(TASKS[run.task])
+    return known and run.settings == _digest(configuration(TASKS[run.task], run.algorithm, run.seed, ""))
 
 
 def run_of(saved: dict[str, Any]) -> Run:
