@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if options.debug:
             raise
-        _tell(f"warpdrive {options.command}: {_in_words(error)}")
+        print(plain(f"warpdrive {options.command}: {_in_words(error)}"), file=sys.stderr)
         return MISTAKE if _is_mistake(error) else UNEXPECTED
     except KeyboardInterrupt as error:
         if options.debug:
@@ -103,10 +103,6 @@ def _in_words(error: Exception) -> str:
         f"unexpected {type(error).__name__}: {one_line(str(error))}; this is a bug in WarpDrive: "
         "please report it with the output of --debug"
     )
-
-
-def _tell(text: str) -> None:
-    print(plain(text), file=sys.stderr)
 
 
 def check_machine() -> None:
