@@ -29,6 +29,8 @@ endif
 INSTALLER := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check)
 INSTALL_LOG := $(VENV)/install.log
 TYPECHECK := build/typecheck
+# Bytecode is kept, also where the environment says otherwise: hundreds of tests start a Python.
+export PYTHONDONTWRITEBYTECODE :=
 # one more than there are cores, since many tests wait for processes that they start
 WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 OFFLINE := .offline

@@ -24,7 +24,7 @@ from warpdrive.training.experience.sequences import Replayed, Sequences, logits_
 from warpdrive.training.models import build_central_critic
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.central_critic import CentralCritic, RecurrentCritic, WithRecurrentCritic
-from warpdrive.training.models.critic_inputs import CriticInput, GlobalState, JointObservations
+from warpdrive.training.models.critic_inputs import AgentSpecific, CriticInput, GlobalState, JointObservations
 from warpdrive.training.models.distributions import Distribution
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class MAPPO(PPO):
     @property
     def learns_from_global_state(self) -> bool:
         """See ``Algorithm``."""
-        return isinstance(self.critic_input, GlobalState)
+        return self.critic_input.uses_global_state
 
     def begin(self, env_steps: int) -> None:
         """See ``Algorithm``."""
@@ -178,6 +178,8 @@ def build(config: PPOConfig, task: Task) -> tuple[MAPPO, ExperienceSource]:
         critic_input = GlobalState(len(task.agent_ids), task.global_state)
     else:
         critic_input = JointObservations(task.tag, task.all_observation_spaces, task.num_agents)
+    if config.critic_input == "agent_specific":
+        critic_input = AgentSpecific(task.tag, task.all_observation_spaces[task.tag], critic_input)
     critic_input.to(task.device)
     critic = task.new_critic(lambda: build_central_critic(config.model, critic_input.size, config.recurrent_critic))
     apart = config.has_critic_optimizer

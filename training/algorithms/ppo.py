@@ -33,10 +33,11 @@ class PPOConfig(OnPolicyConfig):
     """Target KL divergence in nats: the update ends once it exceeds 1.5 times this; None: no early stopping."""
     centralized_critic: bool = False
     """If True, values are estimated from more than the policy's observations (MAPPO)."""
-    critic_input: Literal["auto", "global_state", "observations"] = "auto"
+    critic_input: Literal["auto", "global_state", "observations", "agent_specific"] = "auto"
     """Input of the centralised critic: the environment's ``global_state``, or the observations of all agents.
 
-    ``auto``: the global state if the environment has one.
+    ``auto``: the global state if the environment has one. ``agent_specific``: the agent's own observation, followed by
+    that of ``auto``.
     """
     recurrent_critic: bool = False
     """If True, the centralised critic is recurrent: with the model's recurrent units, or 64 GRU units if it has

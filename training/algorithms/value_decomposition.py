@@ -30,7 +30,7 @@ from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule, whole_number
 from warpdrive.training.experience.team_sequences import SequenceBuffer, TeamSequences
 from warpdrive.training.experience.transitions import or_final
-from warpdrive.training.models.critic_inputs import CriticInput, GlobalState
+from warpdrive.training.models.critic_inputs import CriticInput
 from warpdrive.training.models.distributions import Distribution, distribution_of, masked
 from warpdrive.training.models.mixers import Mixer
 from warpdrive.training.models.options import TEAM_VALUE_CONFIGS, TeamModelConfig, UnitsConfig
@@ -161,7 +161,7 @@ class ValueDecomposition(Algorithm[SequenceBuffer]):
     @property
     def learns_from_global_state(self) -> bool:
         """See ``Algorithm``."""
-        return isinstance(self.mixer_input, GlobalState)
+        return self.mixer_input is not None and self.mixer_input.uses_global_state
 
     def update(self, experience: SequenceBuffer, generator: torch.Generator) -> dict[str, Tensor]:
         """Take gradient steps on sequences sampled with ``generator``, after ``learning_starts``.

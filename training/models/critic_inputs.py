@@ -30,6 +30,8 @@ class CriticInput(nn.Module, ABC):
     """
 
     which: Tensor
+    uses_global_state = False
+    """True if features are computed from the environment's global state."""
 
     def __init__(self, num_agents: int, shared: int) -> None:
         super().__init__()
@@ -99,6 +101,8 @@ class GlobalState(CriticInput):
         sizes: number of elements of each array in a replica, by name.
     """
 
+    uses_global_state = True
+
     def __init__(self, num_agents: int, sizes: Mapping[str, int]) -> None:
         super().__init__(num_agents, sum(sizes.values()))
         self.names = list(sizes)
@@ -114,3 +118,38 @@ class GlobalState(CriticInput):
     def _side_by_side(self, arrays: Mapping[str, Tensor], leading: int) -> Tensor:
         flat = [arrays[name].reshape(*arrays[name].shape[:leading], -1).float() for name in self.names]
         return torch.cat(flat, dim=-1)
+
+
+class AgentSpecific(CriticInput):
+    """Own observation of each agent, followed by the rows of another input.
+
+    The agent-specific global state of Yu et al. (2022, arXiv:2103.01955), without leaving out what both parts contain.
+
+    Args:
+        tag: policy tag whose values are estimated.
+        space: observation space of one of its agents.
+        shared: computes the features common to all agents.
+    """
+
+    def __init__(self, tag: str, space: Space[Any], shared: CriticInput) -> None:
+        flatten = Flatten(space)
+        super().__init__(len(shared.which), flatten.size + shared.size - len(shared.which))
+        self.tag, self.flatten, self.shared = tag, flatten, shared
+        self.uses_global_state = shared.uses_global_state
+
+    def recorded(self, rollout: Rollout, final: bool) -> Tensor:
+        """See ``CriticInput``: the features common to all agents."""
+        return self.shared.recorded(rollout, final)
+
+    def present(self, env: EnvWrapper) -> Tensor:
+        """See ``CriticInput``: the features common to all agents."""
+        return self.shared.present(env)
+
+    def of(self, rollout: Rollout, final: bool = False) -> Tensor:
+        """See ``CriticInput``."""
+        own = self.flatten(rollout.of("final_observations" if final else "observations", self.tag))
+        return torch.cat([own.flatten(0, 2), self.shared.of(rollout, final)], dim=-1)
+
+    def now(self, env: EnvWrapper) -> Tensor:
+        """See ``CriticInput``."""
+        return torch.cat([self.flatten(observations_of(env, self.tag)), self.shared.now(env)], dim=-1)

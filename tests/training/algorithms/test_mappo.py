@@ -17,6 +17,7 @@ from resuming import check_goes_on
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError
+from warpdrive.training.models.base import observations_of
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -139,6 +140,32 @@ def test_the_critic_sees_the_environments_global_state(sections: Sections, train
     assert policy.algorithm.critic_input.size == 4 * 3 + 2 and not asked.rollout.global_state
     with pytest.raises(ConfigError, match=r"critic_input: found 'global_state', but Echo has none: name its arrays"):
         trainer_of(mappo(sections, "Echo", critic_input="global_state"))
+
+
+@pytest.mark.parametrize("game", ["Leave", "Revealed", "Spell"])
+def test_an_agent_specific_input_begins_with_the_own_observation(
+    sections: Sections, trainer_of: TrainerOf, game: str
+) -> None:
+    """Followed by what the critic sees by default, in rollouts, at their ends and between steps."""
+    trainer = trainer_of(mappo(sections, game, critic_input="agent_specific"))
+    default = trainer_of(mappo(sections, game))
+    trainer.collect()
+    default.collect()
+    rollout = trainer.rollout
+    assert trainer.rollout.global_state.keys() == default.rollout.global_state.keys()
+    for tag, ids in trainer.env.policy_tags.items():
+        found: Any = trainer.policies[tag].algorithm
+        shared: Any = default.policies[tag].algorithm
+        for final, seen in ((False, rollout.of("observations", tag)), (True, rollout.of("final_observations", tag))):
+            rows = found.critic_input.of(rollout, final=final).unflatten(0, (-1, 20, len(ids)))
+            expected = shared.critic_input.of(rollout, final=final).unflatten(0, (-1, 20, len(ids)))
+            for step, env, column in ((0, 0, 0), (len(rows) - 1, 17, len(ids) - 1)):
+                own = flat(seen, step, env, column)
+                assert rows[step, env, column].tolist() == [*own, *expected[step, env, column].tolist()]
+        seen = observations_of(trainer.env, tag)
+        present = {key: part[None] for key, part in seen.items()} if isinstance(seen, dict) else seen[None]
+        now, shared_now = found.critic_input.now(trainer.env), shared.critic_input.now(default.env)
+        assert now[13, -1].tolist() == flat(present, 0, 13, len(ids) - 1) + shared_now[13, -1].tolist()
 
 
 @pytest.mark.parametrize(
