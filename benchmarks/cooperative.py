@@ -175,10 +175,11 @@ def main(arguments: list[str] | None = None) -> int:
     stored = read(RESULTS / "cooperative.json")
     found = {job: finished(options.folder, *job, options.steps, stored) for job in jobs}
     if options.list:
+        width = max(len(task.name) for task in TASKS.values()) + 2
         for (task, algorithm, seed), run in found.items():
             steps = configuration(task, algorithm, seed, "", options.steps)["trainer"]["total_steps"]
             state = f"{run.score:.2f} in {run.minutes:.1f} min" if run else "to do"
-            print(f"{task.name:34}{algorithm:9}{seed:3}  {steps:>12,} steps  {state}")
+            print(f"{task.name:{width}}{algorithm:9}{seed:3}  {steps:>12,} steps  {state}")
         return 0
     done = [run for run in found.values() if run is not None]
     if done and not options.quick:

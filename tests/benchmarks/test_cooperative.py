@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cooperative
@@ -12,7 +13,7 @@ import pytest
 import warpdrive as wd
 from harness.cooperative.originals import Matrix, play
 from harness.cooperative.report import BEGIN, END, Reference, half_interval, merged, read, references, table
-from harness.cooperative.run import Run, finished, is_current
+from harness.cooperative.run import Run, finished, is_current, train
 from harness.cooperative.settings import SETTINGS, algorithms_of, configuration
 from harness.cooperative.tasks import FAMILIES, TASKS
 from warpdrive.training.config.load import load_config
@@ -76,6 +77,16 @@ def test_finished_runs_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert result.stat().st_mtime_ns == written
     assert cooperative.main([*arguments, "--list"]) == 0
     assert f"{run.score:.2f} in" in capsys.readouterr().out
+
+
+def test_stopped_runs_are_not_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(self: wd.Trainer) -> Any:
+        return SimpleNamespace(env_steps=1600)
+
+    monkeypatch.setattr(wd.Trainer, "train", stopped)
+    with pytest.raises(RuntimeError, match="stopped after 1,600 environment steps"):
+        train(tmp_path, "matrix-climbing", "ippo", 0, 1.0, 2)
+    assert not list(tmp_path.rglob("result.json"))
 
 
 def test_the_table_has_the_mean_and_the_interval_over_the_seeds() -> None:

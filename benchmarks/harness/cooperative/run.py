@@ -102,6 +102,9 @@ def train(folder: Path, name: str, algorithm: str, seed: int, scale: float, epis
 
     Returns:
         The result.
+
+    Raises:
+        RuntimeError: Training was stopped before its end.
     """
     import warpdrive as wd
     from warpdrive.training.config.load import load_config
@@ -115,6 +118,8 @@ def train(folder: Path, name: str, algorithm: str, seed: int, scale: float, epis
     trainer, began = wd.Trainer(env, config), time.process_time()
     summary = trainer.train()
     minutes = (time.process_time() - began) / 60
+    if summary.env_steps < config.trainer.total_steps:
+        raise RuntimeError(f"training was stopped after {summary.env_steps:,} environment steps")
     agents = {tag: len(env.policy_tags[tag]) for tag in task.learning}
     policies = {tag: wd.load_policy(summary.run_folder, tag, seed=seed) for tag in task.learning}
     returns = {

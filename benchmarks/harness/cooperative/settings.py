@@ -20,6 +20,8 @@ TEAM = {"agent_ids": True, "team_reward": "sum"}
 CENTRAL = {"centralized_critic": True}
 JOINT = CENTRAL | {"critic_input": "observations"}
 """Observations of all agents as input of MAPPO's critic, as in EPyMARL, instead of the environment's own state."""
+OWN = CENTRAL | {"critic_input": "agent_specific"}
+"""The agent's own observation beside the environment's state."""
 ACTIVATION = {"activation": "relu", "normalize_observations": True}
 NETWORK = {"hidden": [64, 64], **ACTIVATION}
 TANH = NETWORK | {"activation": "tanh"}
@@ -76,14 +78,14 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         **_mixed(MILLION, 32, 25, 100_000),
     },
     "lbf": {
-        **_both(5 * MILLION, 32, 1024, JOINT, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY, model=TANH),
+        **_both(5 * MILLION, 32, 1024, OWN, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY, model=TANH),
         **_mixed(2 * MILLION, 64, 10, 500_000, gradient_steps=4, model={"hidden": [128, 128], **ACTIVATION}),
     },
     "rware": {
-        **_both(10 * MILLION, 256, 32_768, **SPARSE, lr=1e-3, gamma=0.99, entropy_coef=5e-4),
+        **_both(10 * MILLION, 256, 32_768, JOINT, **SPARSE, lr=1e-3, gamma=0.99, entropy_coef=5e-4),
         **_mixed(2 * MILLION, 64, 20, 500_000, gamma=0.99),
     },
-    "overcooked": _both(3 * MILLION, 64, 6400, lr=1e-3, gamma=0.99, entropy_coef=0.01, normalize_returns=True),
+    "overcooked": _both(3 * MILLION, 64, 6400, JOINT, lr=1e-3, gamma=0.99, entropy_coef=0.01, normalize_returns=True),
 }
 
 SPREAD = {
