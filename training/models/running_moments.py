@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 
-_ROWS_AT_ONCE = 65536  # bounds the memory of float64 intermediates
-_ROWS_AT_ONCE_ON_CPU = 4096  # keeps them in the cache, and below the size from which the allocator asks the system
+_ELEMENTS_AT_ONCE = 1 << 24  # bounds the memory of float64 copies
+_ELEMENTS_AT_ONCE_ON_CPU = (
+    1 << 17
+)  # keeps them in the cache, and below the size from which the allocator asks the system
 _MIN_VARIANCE = 1e-8
 MAX_DEVIATIONS = 10.0
 """Standard deviations from the mean at which standardised inputs are clipped."""
@@ -47,12 +49,12 @@ class RunningMoments(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """Return ``[..., *shape]`` values as numbers of standard deviations from the mean."""
         mean, deviation = self.mean_and_deviation()
-        return (values - mean) / deviation
+        return (values - mean).div_(deviation)
 
     def clipped(self, values: Tensor) -> Tensor:
         """Return ``forward(values)`` clipped to at most ten standard deviations, as the input of a network."""
         standardised: Tensor = self(values)
-        return standardised.clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS)
+        return standardised.clamp_(-MAX_DEVIATIONS, MAX_DEVIATIONS)
 
     def mean_and_deviation(self) -> tuple[Tensor, Tensor]:
         """Return the mean and the standard deviation ``[*shape]``, float32."""
@@ -66,9 +68,10 @@ class RunningMoments(nn.Module):
     @torch.no_grad()
     def observe(self, values: Tensor, weight: Tensor) -> None:
         """Update the moments with the rows of ``values [rows, *shape]`` whose ``weight [rows]`` is 1."""
-        rows = _ROWS_AT_ONCE_ON_CPU if values.device.type == "cpu" else _ROWS_AT_ONCE
+        most = _ELEMENTS_AT_ONCE_ON_CPU if values.device.type == "cpu" else _ELEMENTS_AT_ONCE
+        rows = max(1, most // max(1, values.shape[1:].numel()))
         parts = zip(values.split(rows), weight.split(rows), strict=True)
-        seen = [_moments(part.double(), counts.double()) for part, counts in parts]
+        seen = [_moments(part.to(torch.float64, copy=True), counts.double()) for part, counts in parts]
         columns = {str(number): torch.stack(column) for number, column in enumerate(zip(*seen, strict=True))}
         for added, mean, squares in zip(*self.process_group.all_gather(columns).values(), strict=True):
             self._merge(added, mean, squares)
@@ -83,8 +86,13 @@ class RunningMoments(nn.Module):
 
 
 def _moments(values: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the number of rows with weight 1, their mean, and the sum of squared differences from it."""
-    weight = weight.view(-1, *[1] * (values.dim() - 1))
-    added = weight.sum()
-    mean = (weight * values).sum(0) / added.clamp(min=1.0)
-    return added, mean, (weight * (values - mean).square()).sum(0)
+    """Return the number of rows with weight 1, their mean, and the sum of squared differences from it.
+
+    Args:
+        values: ``[rows, *shape]`` float64, overwritten.
+        weight: ``[rows]`` float64.
+    """
+    flat, added = values.flatten(1) if values.dim() > 1 else values.unsqueeze(1), weight.sum()
+    mean = (weight @ flat) / added.clamp(min=1.0)
+    squares = weight @ flat.sub_(mean).square_()
+    return added, mean.view(values.shape[1:]), squares.view(values.shape[1:])

@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {"hidden": [8], "normalize_observations": True}
 
 def test_moments_of_several_parts_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Far from 0, where a sum of squares in float32 would have nothing left of the variance."""
-    monkeypatch.setattr(running_moments, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(running_moments, "_ELEMENTS_AT_ONCE_ON_CPU", 14)
     generator = torch.Generator().manual_seed(0)
     values = 10_000 + torch.tensor([1.0, 0.01]) * torch.randn(100, 2, generator=generator)
     weight = (torch.rand(100, generator=generator) < 0.6).float()

@@ -165,7 +165,10 @@ def test_controls_are_checked() -> None:
             controls_of(env)
 
 
-def test_the_command_writes_a_page_of_an_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_a_page_of_an_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where there are no runs, which come first
     path = tmp_path / "cartpole.html"
     assert main(["web", "cartpole", "env.gravity=5", "-o", str(path), "--verified-steps", "50"]) == 0
     assert f"{path}  (" in capsys.readouterr().out
