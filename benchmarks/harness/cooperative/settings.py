@@ -8,7 +8,9 @@ from typing import Any
 from harness.cooperative.tasks import Task
 
 Setting = dict[str, Any]
-"""``steps``: environment steps; ``trainer`` and ``policy``: keys of a run configuration."""
+"""``steps``: environment steps; ``trainer`` and ``policy``: keys of a run configuration; ``env``: parameters of the
+environment that differ in training.
+"""
 
 ALGORITHMS = {"ippo": "IPPO", "mappo": "MAPPO", "qmix": "QMIX", "vdn": "VDN", "pqn_vdn": "PQN-VDN"}
 GREEDY = ("qmix", "vdn", "pqn_vdn")
@@ -102,6 +104,15 @@ SPREAD = {
 LANGUAGE = SPREAD | TEAM | {"entropy_coef": [[0, 0.03], [2_600_000, 0.0]]}
 LARGER = {"num_envs": 64, "train_batch_size": 2048}
 """Updates for foraging's smallest task, of which one of five runs with smaller ones failed."""
+ANY_SOUP = {
+    "start_all_orders": [{"ingredients": ["onion"] * number} for number in (1, 2, 3)],
+    "recipe_values": [1, 4, 20],
+    "recipe_times": [80, 50, 20],
+    "rew_shaping_params": {"PLACEMENT_IN_POT_REW": 3.0, "DISH_PICKUP_REWARD": 0.5, "SOUP_PICKUP_REWARD": 0.5},
+}
+"""Orders and shaped rewards of a layout in which policies otherwise cook single onions for the shaped rewards of dishes
+and soups, and never deliver.
+"""
 MEMORY = {"policy": {"model": {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION}}}
 CHANGES: dict[tuple[str, str], Setting] = (
     {
@@ -112,6 +123,7 @@ CHANGES: dict[tuple[str, str], Setting] = (
             "lbf-8x8-2p-2f-coop": {"steps": 4 * MILLION, "trainer": LARGER, "policy": {"model": NETWORK}},
             "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
             "lbf-10x10-3p-3f-2s": MEMORY,
+            "overcooked-counter_circuit_o_1order": {"env": {"params_to_overwrite": ANY_SOUP}},
         }.items()
     }
     | {
@@ -121,7 +133,7 @@ CHANGES: dict[tuple[str, str], Setting] = (
     }
     | {("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE}}
 )
-"""What differs for a task and an algorithm; ``trainer`` and ``policy`` are merged."""
+"""What differs for a task and an algorithm; ``trainer``, ``policy`` and ``env`` are merged."""
 
 
 def algorithms_of(task: Task) -> list[str]:
@@ -146,7 +158,7 @@ def configuration(task: Task, algorithm: str, seed: int, folder: str, scale: flo
     opponent = {"algorithm": "function", "function": f"harness.cooperative.opponents:{task.opponent}"}
     return {
         "name": f"{task.name}_{algorithm}".replace("-", "_"),
-        "env": {"name": task.environment, **task.parameters},
+        "env": {"name": task.environment, **task.parameters, **change.get("env", {})},
         "trainer": {"total_steps": steps, "seed": seed, "torch_threads": 1, **trainer},
         "policy": {tag: policy for tag in task.learning} | {tag: opponent for tag in task.others},
         "saving": {"folder": folder, "tensorboard": False, "checkpoint_every": MILLION, "log_every": 1},
