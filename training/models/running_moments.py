@@ -13,9 +13,7 @@ from torch import Tensor, nn
 from warpdrive.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 
 _ELEMENTS_AT_ONCE = 1 << 24  # bounds the memory of float64 copies
-_ELEMENTS_AT_ONCE_ON_CPU = (
-    1 << 17
-)  # keeps them in the cache, and below the size from which the allocator asks the system
+_ELEMENTS_AT_ONCE_ON_CPU = 1 << 17  # keeps them in the cache, in memory that the allocator has already
 _MIN_VARIANCE = 1e-8
 MAX_DEVIATIONS = 10.0
 """Standard deviations from the mean at which standardised inputs are clipped."""
