@@ -29,8 +29,6 @@ endif
 INSTALLER := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check)
 INSTALL_LOG := $(VENV)/install.log
 TYPECHECK := build/typecheck
-# Bytecode is kept, also where the environment says otherwise: hundreds of tests start a Python.
-export PYTHONDONTWRITEBYTECODE :=
 # one more than there are cores, since many tests wait for processes that they start
 WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 OFFLINE := .offline
@@ -68,6 +66,9 @@ docs: $(VENV)/.installed-docs  ## build the documentation, site/index.html, with
 
 docs-serve: $(VENV)/.installed-docs  ## serve the documentation on http://localhost:8000, and build it again after changes
 	@$(BIN)/python tools/docs_site.py --serve
+
+# Bytecode is kept, also where the environment says otherwise: hundreds of tests start a Python.
+test test-all test-fast: export PYTHONDONTWRITEBYTECODE :=
 
 test: install-test  ## run the test suite on all cores
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not exhaustive"

@@ -142,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--steps",
         type=float,
         default=1.0,
-        help="factor of the environment steps; with others no pages (default: 1)",
+        help="factor of the environment steps; the pages have only runs with 1 (default: 1)",
     )
     parser.add_argument("--episodes", type=int, default=EPISODES, help="evaluation episodes (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "cooperative", help="of the finished runs")

@@ -90,7 +90,7 @@ def _moments(values: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         values: ``[rows, *shape]`` float64, overwritten.
         weight: ``[rows]`` float64.
     """
-    flat, added = values.flatten(1) if values.dim() > 1 else values.unsqueeze(1), weight.sum()
+    flat, added = values.unsqueeze(-1).flatten(1), weight.sum()
     mean = (weight @ flat) / added.clamp(min=1.0)
     squares = weight @ flat.sub_(mean).square_()
     return added, mean.view(values.shape[1:]), squares.view(values.shape[1:])

@@ -133,7 +133,7 @@ CHANGES: dict[tuple[str, str], Setting] = (
     }
     | {("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE}}
 )
-"""What differs for a task and an algorithm; ``trainer``, ``policy`` and ``env`` are merged."""
+"""Differences by task and algorithm; ``trainer``, ``policy`` and ``env`` are merged with the settings of the family."""
 
 
 def algorithms_of(task: Task) -> list[str]:
