@@ -24,7 +24,7 @@ from warpdrive.training.experience.sequences import Replayed, Sequences, logits_
 from warpdrive.training.models import build_central_critic
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.central_critic import CentralCritic, RecurrentCritic, WithRecurrentCritic
-from warpdrive.training.models.critic_inputs import AgentSpecific, CriticInput, GlobalState, JointObservations
+from warpdrive.training.models.critic_inputs import AgentSpecific, CriticInput
 from warpdrive.training.models.distributions import Distribution
 
 if TYPE_CHECKING:
@@ -173,14 +173,10 @@ def _states_of(batch: Batch) -> Tensor:
 def build(config: PPOConfig, task: Task) -> tuple[MAPPO, ExperienceSource]:
     """Build the algorithm and its source of experience."""
     model, distribution = task.new_model(config), config.acting_distribution(task.action_space).to(task.device)
-    critic_input: CriticInput
-    if config.critic_input != "observations" and task.global_state:
-        critic_input = GlobalState(len(task.agent_ids), task.global_state)
-    else:
-        critic_input = JointObservations(task.tag, task.all_observation_spaces, task.num_agents)
+    shared = task.shared_input(config.critic_input)
+    critic_input: CriticInput = shared
     if config.critic_input == "agent_specific":
-        critic_input = AgentSpecific(task.tag, task.all_observation_spaces[task.tag], critic_input)
-    critic_input.to(task.device)
+        critic_input = AgentSpecific(task.tag, task.all_observation_spaces[task.tag], shared).to(task.device)
     critic = task.new_critic(lambda: build_central_critic(config.model, critic_input.size, config.recurrent_critic))
     apart = config.has_critic_optimizer
     critic_optimizer = adam(critic, eps=1e-5) if apart else None

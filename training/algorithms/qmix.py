@@ -18,7 +18,6 @@ from warpdrive.training.algorithms.value_decomposition import (
 from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.values import Width
 from warpdrive.training.experience.team_sequences import SequenceBuffer
-from warpdrive.training.models.critic_inputs import CriticInput, GlobalState, JointObservations
 from warpdrive.training.models.mixers import MonotonicMixer
 
 
@@ -49,14 +48,8 @@ class QMIXConfig(ValueDecompositionConfig):
 
 def build(config: QMIXConfig, task: Task) -> tuple[ValueDecomposition, SequenceBuffer]:
     """Build the algorithm and its source of experience."""
-    agents, mixer_input = len(task.agent_ids), _mixer_input(config, task).to(task.device)
+    agents, mixer_input = len(task.agent_ids), task.shared_input(config.mixer_input)
     hidden = [] if config.hypernetwork_units is None else [config.hypernetwork_units]
     options = mixer_input.size - agents, config.mixing_units, hidden
     mixer = task.new_critic(lambda: MonotonicMixer(agents, *options, config.model.normalize_observations))
     return build_with(config, task, mixer, mixer_input)
-
-
-def _mixer_input(config: QMIXConfig, task: Task) -> CriticInput:
-    if config.mixer_input != "observations" and task.global_state:
-        return GlobalState(len(task.agent_ids), task.global_state)
-    return JointObservations(task.tag, task.all_observation_spaces, task.num_agents)

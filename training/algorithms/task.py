@@ -16,6 +16,7 @@ from warpdrive.training.algorithms.base import LearningConfig, Stateful
 from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.models import seeded
 from warpdrive.training.models.base import Actor
+from warpdrive.training.models.critic_inputs import GlobalState, JointObservations, SharedInput
 from warpdrive.training.models.parameters import as_vector
 from warpdrive.training.models.perceptron import Perceptron
 from warpdrive.training.models.recurrent import Cell
@@ -92,6 +93,17 @@ class Task:
         with seeded(self.seed + CRITIC_SEED):
             critic = build()
         return self._native(critic.to(self.device))
+
+    def shared_input(self, source: str) -> SharedInput:
+        """Return the features common to all agents, for a critic or a mixer.
+
+        Args:
+            source: ``"observations"`` for those of all agents, which are also taken where the environment has no global
+                state; otherwise the global state.
+        """
+        if source != "observations" and self.global_state:
+            return GlobalState(len(self.agent_ids), self.global_state).to(self.device)
+        return JointObservations(self.tag, self.all_observation_spaces, self.num_agents).to(self.device)
 
     def _native(self, module: nn.Module) -> nn.Module:
         """Let perceptrons and recurrent units run as native code on the CPU, unless ``update`` is ``"torch"``."""

@@ -30,7 +30,7 @@ from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule, whole_number
 from warpdrive.training.experience.team_sequences import SequenceBuffer, TeamSequences
 from warpdrive.training.experience.transitions import or_final
-from warpdrive.training.models.critic_inputs import CriticInput
+from warpdrive.training.models.critic_inputs import SharedInput
 from warpdrive.training.models.distributions import Distribution, distribution_of, masked
 from warpdrive.training.models.mixers import Mixer
 from warpdrive.training.models.options import TEAM_VALUE_CONFIGS, TeamModelConfig, UnitsConfig
@@ -130,7 +130,7 @@ class ValueDecomposition(Algorithm[SequenceBuffer]):
         model: QNetwork,
         mixer: Mixer,
         optimizer: torch.optim.Optimizer,
-        mixer_input: CriticInput | None = None,
+        mixer_input: SharedInput | None = None,
     ) -> None:
         self.schedules, self.model, self.mixer, self.optimizer = config, model, mixer, optimizer
         self.mixer_input, self.trained = mixer_input, nn.ModuleList([model, mixer])
@@ -289,7 +289,7 @@ def sequence_buffer(algorithm: ValueDecomposition, task: Task) -> SequenceBuffer
 
 
 def build_with(
-    config: ValueDecompositionConfig, task: Task, mixer: Mixer, mixer_input: CriticInput | None = None
+    config: ValueDecompositionConfig, task: Task, mixer: Mixer, mixer_input: SharedInput | None = None
 ) -> tuple[ValueDecomposition, SequenceBuffer]:
     """Build the algorithm with a mixer, which is on the device already, and its source of experience."""
     model = task.new_model(config)

@@ -22,7 +22,7 @@ from warpdrive.training.distributed.process_group import SINGLE_PROCESS, UNSHARD
 from warpdrive.training.experience.masked_rows import Rows
 from warpdrive.training.experience.sequences import sequences_of
 from warpdrive.training.experience.transitions import next_action_mask, or_final
-from warpdrive.training.models.critic_inputs import CriticInput
+from warpdrive.training.models.critic_inputs import SharedInput
 
 if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
@@ -72,7 +72,7 @@ class TeamSequences(Rows):
 
 @torch.no_grad()
 def team_columns(
-    rollout: Rollout, tag: str, returns_after_leaving: bool, is_shared: bool, mixer_input: CriticInput | None
+    rollout: Rollout, tag: str, returns_after_leaving: bool, is_shared: bool, mixer_input: SharedInput | None
 ) -> dict[str, Observations]:
     """Return a rollout as entries of a buffer of sequences, ``[num_envs, ...]`` by name, see :class:`TeamSequences`.
 
@@ -141,7 +141,7 @@ class SequenceBuffer:
         device: torch.device,
         returns_after_leaving: bool = True,
         is_shared: bool = False,
-        mixer_input: CriticInput | None = None,
+        mixer_input: SharedInput | None = None,
         process_group: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
         self.tag, self.capacity, self.device, self.process_group = tag, capacity, device, process_group

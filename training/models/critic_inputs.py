@@ -19,19 +19,39 @@ if TYPE_CHECKING:
 
 
 class CriticInput(nn.Module, ABC):
-    """Module that computes features common to all agents of a replica, followed by a one-hot agent index.
+    """Module that computes the input of a centralised critic, a row for each agent of a policy tag.
+
+    Attributes:
+        size: number of elements of a row.
+        uses_global_state: True if rows are computed from the environment's global state.
+    """
+
+    size: int
+    uses_global_state: bool = False
+
+    @abstractmethod
+    def of(self, rollout: Rollout, final: bool = False) -> Tensor:
+        """Return rows ``[steps x num_envs x agents of the tag, size]`` float32.
+
+        Args:
+            rollout: the rollout.
+            final: If True, rows ``[slots x ...]`` of the final states of truncated episodes.
+        """
+
+    @abstractmethod
+    def now(self, env: EnvWrapper) -> Tensor:
+        """Return the current rows ``[num_envs, agents of the tag, size]`` float32, before the next step."""
+
+
+class SharedInput(CriticInput):
+    """Features common to all agents of a replica, followed by a one-hot agent index.
 
     Args:
         num_agents: number of agents of the policy tag.
         shared: number of common features.
-
-    Attributes:
-        size: number of elements of a row.
     """
 
     which: Tensor
-    uses_global_state = False
-    """True if features are computed from the environment's global state."""
 
     def __init__(self, num_agents: int, shared: int) -> None:
         super().__init__()
@@ -52,11 +72,11 @@ class CriticInput(nn.Module, ABC):
         """Return the current common features ``[num_envs, shared]`` float32, before the next step."""
 
     def of(self, rollout: Rollout, final: bool = False) -> Tensor:
-        """Return rows ``[steps (or slots) x num_envs x agents of the tag, size]`` float32; see :meth:`recorded`."""
+        """See ``CriticInput``."""
         return self._for_each_agent(self.recorded(rollout, final)).flatten(0, 2)
 
     def now(self, env: EnvWrapper) -> Tensor:
-        """Return the current rows ``[num_envs, agents of the tag, size]`` float32, before the next step."""
+        """See ``CriticInput``."""
         return self._for_each_agent(self.present(env))
 
     def _for_each_agent(self, shared: Tensor) -> Tensor:
@@ -64,7 +84,7 @@ class CriticInput(nn.Module, ABC):
         return torch.cat([agents, self.which.expand(*agents.shape[:-1], -1)], dim=-1)
 
 
-class JointObservations(CriticInput):
+class JointObservations(SharedInput):
     """Concatenated observations of all agents of all tags; zeros for agents out of the episode.
 
     Args:
@@ -79,12 +99,12 @@ class JointObservations(CriticInput):
         self.flatten, self.tags = nn.ModuleList(parts), list(spaces)
 
     def recorded(self, rollout: Rollout, final: bool) -> Tensor:
-        """See ``CriticInput``."""
+        """See ``SharedInput``."""
         name = "final_observations" if final else "observations"
         return self._side_by_side({tag: rollout.of(name, tag) for tag in self.tags})
 
     def present(self, env: EnvWrapper) -> Tensor:
-        """See ``CriticInput``."""
+        """See ``SharedInput``."""
         return self._side_by_side({tag: observations_of(env, tag) for tag in self.tags})
 
     def _side_by_side(self, seen: Mapping[str, Any]) -> Tensor:
@@ -93,7 +113,7 @@ class JointObservations(CriticInput):
         return torch.cat(flat, dim=-1)
 
 
-class GlobalState(CriticInput):
+class GlobalState(SharedInput):
     """Flattened and concatenated arrays of an environment's ``global_state``.
 
     Args:
@@ -108,11 +128,11 @@ class GlobalState(CriticInput):
         self.names = list(sizes)
 
     def recorded(self, rollout: Rollout, final: bool) -> Tensor:
-        """See ``CriticInput``."""
+        """See ``SharedInput``."""
         return self._side_by_side(rollout.final_global_state if final else rollout.global_state, leading=2)
 
     def present(self, env: EnvWrapper) -> Tensor:
-        """See ``CriticInput``."""
+        """See ``SharedInput``."""
         return self._side_by_side({name: env.ctx[name] for name in self.names}, leading=1)
 
     def _side_by_side(self, arrays: Mapping[str, Tensor], leading: int) -> Tensor:
@@ -131,19 +151,10 @@ class AgentSpecific(CriticInput):
         shared: computes the features common to all agents.
     """
 
-    def __init__(self, tag: str, space: Space[Any], shared: CriticInput) -> None:
-        flatten = Flatten(space)
-        super().__init__(len(shared.which), flatten.size + shared.size - len(shared.which))
-        self.tag, self.flatten, self.shared = tag, flatten, shared
-        self.uses_global_state = shared.uses_global_state
-
-    def recorded(self, rollout: Rollout, final: bool) -> Tensor:
-        """See ``CriticInput``: the features common to all agents."""
-        return self.shared.recorded(rollout, final)
-
-    def present(self, env: EnvWrapper) -> Tensor:
-        """See ``CriticInput``: the features common to all agents."""
-        return self.shared.present(env)
+    def __init__(self, tag: str, space: Space[Any], shared: SharedInput) -> None:
+        super().__init__()
+        self.tag, self.flatten, self.shared = tag, Flatten(space), shared
+        self.size, self.uses_global_state = self.flatten.size + shared.size, shared.uses_global_state
 
     def of(self, rollout: Rollout, final: bool = False) -> Tensor:
         """See ``CriticInput``."""
