@@ -25,6 +25,7 @@ JOINT = CENTRAL | {"critic_input": "observations"}
 OWN = CENTRAL | {"critic_input": "agent_specific"}
 """The agent's own observation beside the environment's state."""
 ACTIVATION = {"activation": "relu", "normalize_observations": True}
+SMALL_VALUES = ACTIVATION | {"initialization": "uniform"}
 NETWORK = {"hidden": [64, 64], **ACTIVATION}
 TANH = NETWORK | {"activation": "tanh"}
 SPARSE = {"epochs": 1, "minibatches": 8, "normalize_advantage": False, "normalize_returns": True}
@@ -47,6 +48,17 @@ MIXED = {
     "target_update_every": 1,
     "learning_starts": 5000,
 }
+FORAGING_VALUES = {
+    "lr": [[0, 1e-3], [2_500_000, 1e-4]],
+    "gamma": 0.9,
+    "td_lambda": 0.3,
+    "tau": 0.02,
+    "gradient_steps": 8,
+    "model": {"hidden": [128, 128], **SMALL_VALUES},
+}
+"""Foraging pays late and little. Values of an orthogonal initialization are larger than any return for long,
+and with a discount factor near 1 the values of an agent's actions hardly differ: greedy policies load where no food is.
+"""
 GAME = {"model": {"hidden": [16]}, "agent_ids": True}
 """Best joint actions can differ between agents: a shared policy has to know them apart."""
 REPEATED = {"model": {"hidden": [64], "activation": "relu"}, "gamma": 0.0, "buffer_size": 400, "learning_starts": 1000}
@@ -81,7 +93,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
     },
     "lbf": {
         **_both(5 * MILLION, 32, 1024, OWN, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY, model=TANH),
-        **_mixed(2 * MILLION, 64, 10, 500_000, gradient_steps=4, model={"hidden": [128, 128], **ACTIVATION}),
+        **_mixed(2_500_000, 64, 10, 1_500_000, **FORAGING_VALUES),
     },
     "rware": {
         **_both(10 * MILLION, 256, 32_768, JOINT, **SPARSE, lr=1e-3, gamma=0.99, entropy_coef=5e-4),
@@ -127,7 +139,7 @@ CHANGES: dict[tuple[str, str], Setting] = (
         }.items()
     }
     | {
-        (task, algorithm): MEMORY
+        (task, algorithm): {"policy": {"model": {"type": "gru", "hidden": [64], "units": 64, **SMALL_VALUES}}}
         for algorithm in ("qmix", "vdn")
         for task in ("lbf-8x8-2p-2f-2s-coop", "lbf-10x10-3p-3f-2s")
     }
