@@ -22,7 +22,7 @@ tutorials = importlib.import_module("tutorials")
 
 SOURCES = tutorials.sources()
 USUAL = [path for path in SOURCES if path.stem[:2] in ("01", "02", "03", "04", "05")]
-"""Tutorials that `make test` executes; the others run what tests of training and of other libraries run, too."""
+"""Tutorials that `make test` executes; most others run what tests of training and interoperability run, too."""
 LARGEST = 600_000  # bytes: small enough to be read on a web page
 COMPILED = {"06_cuda_c"}
 """Tutorials that compile CUDA C."""

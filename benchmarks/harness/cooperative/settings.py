@@ -25,8 +25,10 @@ JOINT = CENTRAL | {"critic_input": "observations"}
 OWN = CENTRAL | {"critic_input": "agent_specific"}
 """The agent's own observation beside the environment's state."""
 ACTIVATION = {"activation": "relu", "normalize_observations": True}
-SMALL_VALUES = ACTIVATION | {"initialization": "uniform"}
+UNIFORM = {"initialization": "uniform"}
+"""Initialization of smaller action values than an orthogonal one's."""
 NETWORK = {"hidden": [64, 64], **ACTIVATION}
+RECURRENT = {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION}
 TANH = NETWORK | {"activation": "tanh"}
 SPARSE = {"epochs": 1, "minibatches": 8, "normalize_advantage": False, "normalize_returns": True}
 """For rare rewards: standardised advantages of rollouts that have none would be noise of full size."""
@@ -36,7 +38,7 @@ ENTROPY_DECAY = {"schedule": "linear", "start": 0.01, "end": 0.0}
 PPO = {"algorithm": "ppo", "epochs": 4, "minibatches": 4, "gae_lambda": 0.95, "model": NETWORK}
 MIXED = {
     "agent_ids": True,
-    "model": {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION},
+    "model": RECURRENT,
     "normalize_rewards": True,
     "lr": 5e-4,
     "gamma": 0.95,
@@ -48,13 +50,14 @@ MIXED = {
     "target_update_every": 1,
     "learning_starts": 5000,
 }
+FORAGING_STEPS = 2_500_000
 FORAGING_VALUES = {
-    "lr": [[0, 1e-3], [2_500_000, 1e-4]],
+    "lr": [[0, 1e-3], [FORAGING_STEPS, 1e-4]],
     "gamma": 0.9,
     "td_lambda": 0.3,
     "tau": 0.02,
     "gradient_steps": 8,
-    "model": {"hidden": [128, 128], **SMALL_VALUES},
+    "model": {"hidden": [128, 128], **ACTIVATION, **UNIFORM},
 }
 """Foraging pays late and little. Values of an orthogonal initialization are larger than any return for long,
 and with a discount factor near 1 the values of an agent's actions hardly differ: greedy policies load where no food is.
@@ -93,7 +96,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
     },
     "lbf": {
         **_both(5 * MILLION, 32, 1024, OWN, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY, model=TANH),
-        **_mixed(2_500_000, 64, 10, 1_500_000, **FORAGING_VALUES),
+        **_mixed(FORAGING_STEPS, 64, 10, 1_500_000, **FORAGING_VALUES),
     },
     "rware": {
         **_both(10 * MILLION, 256, 32_768, JOINT, **SPARSE, lr=1e-3, gamma=0.99, entropy_coef=5e-4),
@@ -125,7 +128,7 @@ ANY_SOUP = {
 """Orders and shaped rewards of a layout in which policies otherwise cook single onions for the shaped rewards of dishes
 and soups, and never deliver.
 """
-MEMORY = {"policy": {"model": {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION}}}
+MEMORY = {"policy": {"model": RECURRENT}}
 CHANGES: dict[tuple[str, str], Setting] = (
     {
         (task, algorithm): change
@@ -139,7 +142,7 @@ CHANGES: dict[tuple[str, str], Setting] = (
         }.items()
     }
     | {
-        (task, algorithm): {"policy": {"model": {"type": "gru", "hidden": [64], "units": 64, **SMALL_VALUES}}}
+        (task, algorithm): {"policy": {"model": RECURRENT | UNIFORM}}
         for algorithm in ("qmix", "vdn")
         for task in ("lbf-8x8-2p-2f-2s-coop", "lbf-10x10-3p-3f-2s")
     }
