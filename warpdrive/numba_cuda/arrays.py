@@ -431,7 +431,8 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
     if dtype.kind == "V" and desc.get("descr"):
         dtype = np.dtype([tuple(field) for field in desc["descr"]]) if len(desc["descr"]) > 1 else dtype
     strides = desc.get("strides")
-    steps = tuple(strides) if strides else np.broadcast_to(np.empty((), dtype), shape).copy().strides
+    contiguous = (dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    steps = tuple(strides) if strides else tuple(contiguous)
     buffer = found_at(desc["data"][0], extent(shape, steps, dtype.itemsize))
     stream = desc.get("stream") or 0
     if stream:
