@@ -5,8 +5,8 @@
     python benchmarks/agreement.py lbf rware --steps 1000000  # these environments; the other rows are kept
 
 Kernels and references take the same actions, step by step from the same states, or over whole episodes from the same
-start states. The table reports the largest difference of any observation or reward. The rows of an environment are
-written once all of them agree. The exit code is 1 if any do not.
+start states. The table reports the largest difference of any observation or reward. A row is written as soon as it is
+measured, if all steps agree. The exit code is 1 if any do not.
 """
 
 from __future__ import annotations
@@ -96,6 +96,12 @@ def line(name: str, variant: str, num_steps: int, whole_episodes: bool) -> tuple
     return row(cells), found
 
 
+def subject(text: str) -> tuple[str, str]:
+    """Return what a row is about: environment with variant, and how it is compared."""
+    cells = text.split(" | ")
+    return cells[0], cells[2]
+
+
 def main() -> None:
     """Compare all environments, and print and write the table."""
     options = options_of(__doc__, list(ENVIRONMENTS))
@@ -111,17 +117,16 @@ def main() -> None:
             "tag_gridworld",
             "battle",
         )
-        lines, all_agree = [], True
+        kept = {subject(text): text for text in rows.get(name, ())}
         for variant, whole_episodes in itertools.product(ENVIRONMENTS[name], [False] + [True] * is_stated):
             text, found = line(name, variant, options.steps, whole_episodes)
-            lines.append(text)
             print(text, flush=True)
             if not found:
                 disagreements.append(str(found))
-                all_agree = False
-        if all_agree and not options.no_write:
-            rows[name] = lines
-            write_table("agreement", HEAD + [text for key in ENVIRONMENTS for text in rows.get(key, ())])
+            elif not options.no_write:
+                kept[subject(text)] = text
+                rows[name] = list(kept.values())
+                write_table("agreement", HEAD + [text for key in ENVIRONMENTS for text in rows.get(key, ())])
     if disagreements:
         raise SystemExit("\n".join(disagreements))
 
