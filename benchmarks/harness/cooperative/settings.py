@@ -57,11 +57,18 @@ FORAGING_VALUES = {
     "td_lambda": 0.3,
     "tau": 0.02,
     "gradient_steps": 8,
-    "model": {"hidden": [128, 128], **ACTIVATION, **UNIFORM},
+    "model": {"hidden": [128, 128], "layer_norm": True, **ACTIVATION, **UNIFORM},
 }
 """Foraging pays late and little. Values of an orthogonal initialization are larger than any return for long,
 and with a discount factor near 1 the values of an agent's actions hardly differ: greedy policies load where no food is.
 """
+PARTICLE_VALUES = {
+    "lr": [[0, 1e-3], [MILLION, 1e-4]],
+    "gamma": 0.9,
+    "gradient_steps": 4,
+    "model": {"hidden": [128, 128], **ACTIVATION, **UNIFORM},
+}
+"""With recurrent units and a discount factor of 0.95, action values of ``mpe-spread`` grew while returns fell."""
 GAME = {"model": {"hidden": [16]}, "agent_ids": True}
 """Best joint actions can differ between agents: a shared policy has to know them apart."""
 REPEATED = {"model": {"hidden": [64], "activation": "relu"}, "gamma": 0.0, "buffer_size": 400, "learning_starts": 1000}
@@ -92,7 +99,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
     },
     "mpe": {
         **_both(3 * MILLION, 64, 1600, **TEAM, lr=1e-3, gamma=0.95, entropy_coef=0.01),
-        **_mixed(MILLION, 32, 25, 100_000),
+        **_mixed(MILLION, 32, 25, 100_000, **PARTICLE_VALUES),
     },
     "lbf": {
         **_both(5 * MILLION, 32, 1024, OWN, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY, model=TANH),
