@@ -15,7 +15,7 @@ import itertools
 from typing import Any
 
 import warpdrive as wd
-from harness.agreement.table import options_of, read_rows, row, write_table
+from harness.agreement.table import cells_of, options_of, read_rows, row, write_table
 
 HEAD = [
     "| environment | reference | compared | steps | episodes | largest difference | allowed | doubtful |",
@@ -75,16 +75,21 @@ ENVIRONMENTS: dict[str, dict[str, dict[str, Any]]] = {
 """Parameters to compare, by the name of the environment and that of the variant in the table."""
 
 
+def subject(name: str, variant: str, whole_episodes: bool) -> tuple[str, str]:
+    """Return the cells that say what a row is about: the environment, and how it is compared."""
+    return f"`{name}`{variant}", "whole episodes" if whole_episodes else "step by step"
+
+
 def line(name: str, variant: str, num_steps: int, whole_episodes: bool) -> tuple[str, wd.testing.ParityReport]:
     """Return a row of the table, and the report."""
     env = wd.make(name, **ENVIRONMENTS[name][variant])
     found = wd.testing.check_parity(
         env, episodes=0, steps=num_steps, whole_episodes=whole_episodes, seed=17, replicas=50
     )
-    how = "whole episodes" if whole_episodes else "step by step"
+    title, how = subject(name, variant, whole_episodes)
     allowed = env.parity.get("episode_tolerance") if whole_episodes else None
     cells = [
-        f"`{name}`{variant}",
+        title,
         found.reference,
         how,
         f"{found.steps:,}",
@@ -94,12 +99,6 @@ def line(name: str, variant: str, num_steps: int, whole_episodes: bool) -> tuple
         str(found.doubtful),
     ]
     return row(cells), found
-
-
-def subject(text: str) -> tuple[str, str]:
-    """Return what a row is about: environment with variant, and how it is compared."""
-    cells = text.split(" | ")
-    return cells[0], cells[2]
 
 
 def main() -> None:
@@ -117,15 +116,16 @@ def main() -> None:
             "tag_gridworld",
             "battle",
         )
-        kept = {subject(text): text for text in rows.get(name, ())}
-        for variant, whole_episodes in itertools.product(ENVIRONMENTS[name], [False] + [True] * is_stated):
+        stored = {(cells[0], cells[2]): row(cells) for cells in map(cells_of, rows.get(name, ()))}
+        compared = list(itertools.product(ENVIRONMENTS[name], [False] + [True] * is_stated))
+        for variant, whole_episodes in compared:
             text, found = line(name, variant, options.steps, whole_episodes)
             print(text, flush=True)
             if not found:
                 disagreements.append(str(found))
             elif not options.no_write:
-                kept[subject(text)] = text
-                rows[name] = list(kept.values())
+                stored[subject(name, variant, whole_episodes)] = text
+                rows[name] = [stored[key] for key in (subject(name, *pair) for pair in compared) if key in stored]
                 write_table("agreement", HEAD + [text for key in ENVIRONMENTS for text in rows.get(key, ())])
     if disagreements:
         raise SystemExit("\n".join(disagreements))

@@ -28,6 +28,11 @@ def row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def cells_of(text: str) -> list[str]:
+    """Return the cells of a row, see :func:`row`."""
+    return text.strip("| ").split(" | ")
+
+
 def read_rows(name: str) -> dict[str, list[str]]:
     """Return the rows of the table ``name`` on the page, by environment."""
     table = _PAGE.read_text().split(f"<!-- {name} -->")[1].split(f"<!-- end of {name} -->")[0]

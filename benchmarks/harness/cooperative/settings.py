@@ -50,6 +50,7 @@ MIXED = {
     "target_update_every": 1,
     "learning_starts": 5000,
 }
+VALUES = {"hidden": [128, 128], **ACTIVATION, **UNIFORM}
 FORAGING_STEPS = 2_500_000
 FORAGING_VALUES = {
     "lr": [[0, 1e-3], [FORAGING_STEPS, 1e-4]],
@@ -57,7 +58,7 @@ FORAGING_VALUES = {
     "td_lambda": 0.3,
     "tau": 0.02,
     "gradient_steps": 8,
-    "model": {"hidden": [128, 128], "layer_norm": True, **ACTIVATION, **UNIFORM},
+    "model": VALUES | {"layer_norm": True},
 }
 """Foraging pays late and little. Values of an orthogonal initialization are larger than any return for long,
 and with a discount factor near 1 the values of an agent's actions hardly differ: greedy policies load where no food is.
@@ -66,7 +67,7 @@ PARTICLE_VALUES = {
     "lr": [[0, 1e-3], [MILLION, 1e-4]],
     "gamma": 0.9,
     "gradient_steps": 4,
-    "model": {"hidden": [128, 128], **ACTIVATION, **UNIFORM},
+    "model": VALUES,
 }
 """With recurrent units and a discount factor of 0.95, action values of ``mpe-spread`` grew while returns fell."""
 GAME = {"model": {"hidden": [16]}, "agent_ids": True}
