@@ -119,13 +119,15 @@ def reseed_replica_arrays(environment: Environment, context: DeviceContext, seed
 def _draw_starts(environment: Environment, seed: int, pool_size: int | None) -> list[State]:
     rng, title = np.random.default_rng(seed), f"initial_state of {type(environment).__name__}"
     starts: list[State] = []
-    began = time.process_time()
+    began = 0.0
     while len(starts) < (2 if pool_size is None else pool_size):
         with user_code(title):
             state = environment.initial_state(rng)
             if not isinstance(state, dict):
                 raise DefinitionError(f"{title} returned {shown(state)}, expected a dict")
             starts.append({name: np.asarray(value) for name, value in state.items()})
+        if len(starts) == 1:
+            began = time.process_time()  # the first may have compiled code
         if len(starts) == 2 and pool_size is None:
             pool_size = _size_of_pool(starts)
         if pool_size is not None and len(starts) in (1, 100, 10_000):
@@ -147,15 +149,18 @@ def _alike(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
 
 
 def _check_pool_size(pool_size: int, starts: list[State], seconds: float) -> None:
-    """Raise :class:`DefinitionError` if the pool would exceed memory or time limits, judging by the first states."""
-    drawn = len(starts)
+    """Raise :class:`DefinitionError` if the pool would exceed memory or time limits, judging by the first states.
+
+    The seconds are those of all states but the first.
+    """
+    drawn = len(starts) - 1
     needed = pool_size * sum(value.nbytes + _PYTHON_BYTES for value in starts[0].values())
     if needed > host_memory():
         raise DefinitionError(
             f"reset_pool_size is {pool_size}: that many start states need about {needed / 2**30:.0f} GiB, more than "
             f"this machine has. {_ON_THE_DEVICE}"
         )
-    if drawn > 1 and seconds / drawn * pool_size > _LONGEST_DRAWING:
+    if drawn and seconds / drawn * pool_size > _LONGEST_DRAWING:
         raise DefinitionError(
             f"reset_pool_size is {pool_size}: drawing that many start states would take about "
             f"{seconds / drawn * pool_size:.0f} s, more than the limit of {_LONGEST_DRAWING} s, which suffices for "
