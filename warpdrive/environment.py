@@ -101,6 +101,12 @@ class Environment:
     These can be arrays of :meth:`initial_state`, reserved ones such as ``timestep``, or per-replica constants.
     """
 
+    steps_between_truncations: int = 1
+    """The least number of steps between two truncations of a replica by its own kernels.
+
+    Rollouts have memory for the final observations of as many truncations as a replica can have.
+    """
+
     num_agents: int
     """The number of agents per replica."""
     episode_length: int
@@ -282,7 +288,7 @@ def check_environment(environment: Environment) -> None:
         )
     if not isinstance(environment.name, str) or not environment.name:
         raise DefinitionError(f"{title}: name is {shown(environment.name)}, expected a string")
-    for attribute in ("num_agents", "episode_length"):
+    for attribute in ("num_agents", "episode_length", "steps_between_truncations"):
         value = getattr(environment, attribute)
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 1 <= value <= _LARGEST_INT32:
             raise DefinitionError(f"{title}: {attribute} is {shown(value)}, expected a positive integer (int32)")

@@ -231,6 +231,8 @@ def make_record(binding: Binding, num_steps: int, global_state: Sequence[str] = 
 
 def _most_truncations(binding: Binding, num_steps: int) -> int:
     """Return the maximum number of truncations of one replica's episodes within a rollout."""
+    environment = binding.environment
+    shortest = int(environment.episode_length)
     if any(may_change(kernel, name) for kernel in binding.functions for name in ("truncated", "timestep")):
-        return num_steps
-    return (num_steps - 1) // int(binding.environment.episode_length) + 1
+        shortest = min(shortest, int(environment.steps_between_truncations))
+    return (num_steps - 1) // shortest + 1

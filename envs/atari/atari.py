@@ -300,6 +300,7 @@ class Atari(wd.Environment):
         self.mode = _one_of("mode", mode, modes, rule.name)
         self.difficulty = _one_of("difficulty", difficulty, rule.difficulties, rule.name)
         self.episode_length = -(-self.max_frames // self.shortest_skip)
+        self.steps_between_truncations = -(-self.max_frames // (self.longest_skip + self.frames_of_fire))
 
         self.rom = roms.load(rule)
         self.cartridge = machine.CARTRIDGES.index(rule.cartridge)

@@ -186,6 +186,8 @@ def test_a_lost_life_ends_an_episode_and_fire_begins_the_next(breakout: Atari) -
     env = wd.EnvWrapper(breakout, 4, env_backend="cpu", reset_pool_size=4)
     lives = env.ctx["lives"].clone()
     assert (lives == 5).all()
+    assert env.allocate_rollout(750).num_final == 1  # a step has up to 4 frames, with the fire of a new life
+    assert env.allocate_rollout(751).num_final == 2
     ended = {"continued": 0, "anew": 0}
     for _ in range(1400):
         _, rewards, terminated, truncated, _ = env.step(np.zeros((4, 1), np.int64))

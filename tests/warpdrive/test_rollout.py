@@ -93,24 +93,32 @@ def test_a_full_rollout_takes_no_more_steps(walkers: Callable[..., Any], backend
 
 
 @wd.device_function
-def near_the_end(timestep, env, length):
-    timestep[env] = length - 1
+def near_the_end(timestep, env, length, steps_between_truncations):
+    timestep[env] = length - steps_between_truncations
 
 
 @wd.kernel
-def start_near_the_end(timestep, episode_length):
+def start_near_the_end(timestep, episode_length, steps_between_truncations):
     if cuda.threadIdx.x == 0:
-        near_the_end(timestep, cuda.blockIdx.x, episode_length)
+        near_the_end(timestep, cuda.blockIdx.x, episode_length, steps_between_truncations)
 
 
-def test_every_truncation_has_final_observations(walkers: Callable[..., Any], backend: str) -> None:
+@pytest.mark.parametrize("length", [1, 3])
+def test_every_truncation_has_final_observations(walkers: Callable[..., Any], backend: str, length: int) -> None:
     environment = walkers(ring_length=1000, episode_length=50)
-    environment.reset = start_near_the_end  # so that episodes are one step long
-    rollout = run(EnvWrapper(environment, 4, backend), 6)
-    assert rollout.truncated.all()
-    assert torch.equal(rollout.final_slot, torch.arange(6, dtype=torch.int32)[:, None].expand(6, 4))
-    assert (rollout.final_observations[..., 3] == 50).all()
-    assert (rollout.observations[..., 3] == 49).all()
+    environment.reset = start_near_the_end  # so that episodes are `length` steps long
+    environment.steps_between_truncations = length
+    rollout = run(EnvWrapper(environment, 4, backend), 7)
+    ends = [step % length == length - 1 for step in range(7)]
+    assert torch.equal(rollout.truncated, torch.tensor(ends)[:, None].expand(7, 4))
+    assert rollout.num_final == -(-7 // length)
+    slots = [step // length if end else -1 for step, end in enumerate(ends)]
+    assert torch.equal(rollout.final_slot, torch.tensor(slots, dtype=torch.int32)[:, None].expand(7, 4))
+    assert (rollout.final_observations[: max(slots) + 1, ..., 3] == 50).all()
+    assert (
+        rollout.observations[:7, ..., 3]
+        == torch.tensor([50 - length + step % length for step in range(7)])[:, None, None]
+    ).all()
 
 
 def test_a_time_set_from_outside_does_no_harm(walkers: Callable[..., Any], backend: str) -> None:

@@ -18,7 +18,13 @@ from warpdrive.host_transfers import host_transfers_allowed
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.experience.masked_rows import Rows
-from warpdrive.training.experience.sequences import Sequences, ValueFunction, estimate_values, sequences_of
+from warpdrive.training.experience.sequences import (
+    Sequences,
+    ValueFunction,
+    estimate_values,
+    rows_at_once,
+    sequences_of,
+)
 from warpdrive.training.experience.transitions import ended
 from warpdrive.training.models.critic_inputs import CriticInput
 
@@ -27,7 +33,6 @@ if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
     from warpdrive.training.experience.advantages import AdvantageEstimator
 
-_ROWS_AT_ONCE = 65536  # rows per forward pass of a value function: bounds the memory of activations
 _PART_OF_NEW = 0.1  # weight of the newest rollout in a running mean
 
 
@@ -410,9 +415,9 @@ def batch_of(
 
 
 def _estimate(model: ValueFunction, observations: Observations, values: Tensor) -> None:
-    """Write the value estimates of all observations by a feed-forward model, in chunks of steps."""
-    steps_at_once = max(1, _ROWS_AT_ONCE // values[0].numel())
-    for number, part in enumerate(values.split(steps_at_once)):
-        first = number * steps_at_once * values[0].numel()
-        rows = slice(first, first + part.numel())
-        part.view(-1).copy_(model.values(mapped(itemgetter(rows), observations)))
+    """Write the value estimates of all observations by a feed-forward model, in chunks of rows."""
+    first = 0
+    for part in values.view(-1).split(rows_at_once(observations)):
+        rows = slice(first, first + len(part))
+        part.copy_(model.values(mapped(itemgetter(rows), observations)))
+        first = rows.stop

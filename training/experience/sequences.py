@@ -7,6 +7,7 @@ feed-forward models take none of these paths.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -14,14 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from warpdrive.observations import Observations, mapped
+from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.distributions import Distribution
 
 if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
 
-_ROWS_AT_ONCE = 65536  # rows per forward pass of a value function: bounds the memory of activations
+_MOST_ROWS = 65536
+_ELEMENTS = {"cpu": 1 << 20}
+_ELEMENTS_ELSEWHERE = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,7 @@ def estimate_values(
     slots = len(final_values)
     slot = final_slot.long().unsqueeze(-1).expand(values[:-1].shape).flatten(1)
     slot = torch.where(slot < 0, slots, slot)  # an extra slot for steps without truncation
-    width = max(1, _ROWS_AT_ONCE // len(values))
+    width = max(1, rows_at_once(observations, 2) // len(values))
     for first in range(0, len(sequences), width):
         some = slice(first, min(first + width, len(sequences)))
         start, begins = sequences.start[some, : judge.state_size], sequences.begins[:, some]
@@ -203,6 +206,20 @@ def estimate_values(
         going_on = begins.new_zeros(1, slots * len(start))
         _, found, _ = judge.forward_sequence(at_once, ends[:-1].flatten(0, 1), going_on)
         final_values.flatten(1)[:, some] = found.view(slots, -1)
+
+
+def rows_at_once(observations: Observations, leading: int = 1) -> int:
+    """Return the number of rows per forward pass of a value function: bounds the memory of inputs and activations.
+
+    On a CPU the inputs of a pass are small enough for its caches: with larger ones most of the time goes into memory.
+
+    Args:
+        observations: ``[*leading, *observation_shape]``.
+        leading: number of leading axes.
+    """
+    parts = list(tensors(observations))
+    size = sum(math.prod(part.shape[leading:]) for part in parts)
+    return max(1, min(_MOST_ROWS, _ELEMENTS.get(parts[0].device.type, _ELEMENTS_ELSEWHERE) // max(1, size)))
 
 
 def _of(observations: Observations, sequences: slice) -> Observations:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
@@ -64,7 +65,10 @@ class OfImages(nn.Sequential):
 
     def forward(self, flat: Tensor) -> Tensor:
         """Return outputs ``[..., outputs]`` of flat images ``[..., channels * height * width]``."""
-        outputs: Tensor = super().forward(flat.reshape(-1, *self.image_shape))  # type: ignore[no-untyped-call]
+        images = flat.reshape(-1, *self.image_shape)
+        if torch.is_grad_enabled():
+            images = images.contiguous(memory_format=torch.channels_last)
+        outputs: Tensor = super().forward(images)  # type: ignore[no-untyped-call]
         return outputs.reshape(*flat.shape[:-1], -1)
 
 

@@ -73,7 +73,8 @@ class FlatPart(nn.Module):
         super().__init__()
         self.dims = len(space.shape or ())
         offset, factor = None, None
-        if isinstance(space, spaces.Box) and (scale or _is_image(space)):
+        self.is_image = isinstance(space, spaces.Box) and _is_image(space) and not scale
+        if isinstance(space, spaces.Box) and (scale or self.is_image):
             offset, factor = _bounds_to_one(space) if scale else _bytes_to_one(space)
         self.register_buffer("offset", offset, persistent=False)
         self.register_buffer("scale", factor, persistent=False)
@@ -85,8 +86,12 @@ class FlatPart(nn.Module):
         if self.values is not None:
             return (observations.unsqueeze(-1) == self.values).float()
         leading = observations.shape[: observations.dim() - self.dims]
-        flat = observations.reshape(*leading, -1).float()
-        return flat if self.offset is None or self.scale is None else (flat - self.offset) * self.scale
+        flat = observations.reshape(*leading, -1)
+        if self.offset is None or self.scale is None:
+            return flat.float()
+        if self.is_image:
+            return flat.to(torch.float32, copy=True).mul_(self.scale)
+        return (flat.float() - self.offset).mul_(self.scale)
 
 
 def _size(space: Space[Any]) -> int:
