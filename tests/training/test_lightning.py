@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import math
 import subprocess
 import sys
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
-lightning = pytest.importorskip("lightning", reason="the extra `lightning`")
+from warpdrive.errors import ConfigError, TrainingError
+from warpdrive.training.config.load import load_config
+from warpdrive.training.trainer import Trainer, make_env
 
-from warpdrive.errors import ConfigError, TrainingError  # noqa: E402
-from warpdrive.training.config.load import load_config  # noqa: E402
-from warpdrive.training.lightning import RolloutData, WarpDriveModule  # noqa: E402
-from warpdrive.training.trainer import Trainer, make_env  # noqa: E402
+# Lightning takes seconds to import: only the process that runs these tests does, not each that collects them.
+if TYPE_CHECKING:
+    import lightning
+
+    from warpdrive.training.lightning import WarpDriveModule
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="the extra `lightning`")
 
 TINY = (
     "env.grid_length=6",
@@ -52,21 +60,23 @@ def one_thread():
     torch.set_num_threads(former)
 
 
-class Losses(lightning.Callback):
-    """Keeps what was logged after each update, and the number of threads."""
+def module_of(source: str, overrides: Sequence[str]) -> WarpDriveModule:
+    from warpdrive.training.lightning import WarpDriveModule
 
-    def __init__(self) -> None:
-        self.logged: list[dict[str, float]] = []
-        self.threads: set[int] = set()
-
-    def on_train_batch_end(self, trainer, *_):
-        self.threads.add(torch.get_num_threads())
-        self.logged.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+    return WarpDriveModule(source, overrides)
 
 
-def fit(module: WarpDriveModule, ckpt_path: Path | None = None, **options) -> lightning.Trainer:
+def fit(module: WarpDriveModule, ckpt_path: Path | None = None, after_update=None, **options) -> lightning.Trainer:
+    """Train; ``after_update(trainer, module, outputs, batch, batch_idx)`` is called after each update."""
+    import lightning
+    from lightning.pytorch.callbacks import LambdaCallback
+
+    from warpdrive.training.lightning import RolloutData
+
     quiet = ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")
-    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", **dict.fromkeys(quiet, False), **options)
+    callbacks = [LambdaCallback(on_train_batch_end=after_update)] if after_update else []
+    options |= {"callbacks": callbacks, **dict.fromkeys(quiet, False)}
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", **options)
     trainer.fit(module, RolloutData(module), ckpt_path=ckpt_path)
     return trainer
 
@@ -76,9 +86,13 @@ def own_training(source: str, overrides: tuple[str, ...]) -> tuple[Trainer, list
     trainer, losses = Trainer(make_env(config), config), []
     while trainer.env_steps < config.trainer.total_steps:
         trainer.collect()
-        losses.append({name: value.item() for name, value in trainer.update().items()})
+        losses.append(numbers(trainer.update()))
         trainer.env.episode_statistics()  # which are logged
     return trainer, losses
+
+
+def numbers(metrics: Mapping[str, torch.Tensor]) -> dict[str, float]:
+    return {name: value.item() for name, value in metrics.items()}
 
 
 def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
@@ -99,41 +113,35 @@ def assert_same_bits(found: Trainer, expected: Trainer) -> None:
 @pytest.mark.parametrize(("source", "overrides"), [("tag_gridworld", TINY), ("pendulum_sac", PENDULUM)])
 def test_the_same_as_our_own_trainer_bit_for_bit(source, overrides):
     """Two policies that learn by PPO, and three optimizers of one that learns by SAC."""
-    losses, module = Losses(), WarpDriveModule(source, overrides)
-    fit(module, callbacks=[losses])
+    logged, module = [], module_of(source, overrides)
+    fit(module, after_update=lambda trainer, *_: logged.append(numbers(trainer.callback_metrics)))
     expected, wanted = own_training(source, overrides)
     assert module.engine.updates == expected.updates == 4
     assert_same_bits(module.engine, expected)
-    for logged, of_ours in zip(losses.logged, wanted, strict=True):
-        assert of_ours.items() <= logged.items()
-    assert math.isfinite(losses.logged[-1]["charts/episodic_length"])
-    assert losses.logged[-1]["env_steps"] == module.engine.env_steps
-
-
-class Save(lightning.Callback):
-    """Saves a checkpoint of Lightning's after the second update."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-        if batch_idx == 1:
-            trainer.save_checkpoint(self.path)
+    for of_theirs, of_ours in zip(logged, wanted, strict=True):
+        assert of_ours.items() <= of_theirs.items()
+    assert math.isfinite(logged[-1]["charts/episodic_length"])
+    assert logged[-1]["env_steps"] == module.engine.env_steps
 
 
 def test_a_checkpoint_of_lightnings_goes_on_as_if_nothing_had_happened(tmp_path):
-    whole, on = (WarpDriveModule("tag_gridworld", TINY) for _ in range(2))
-    fit(whole, callbacks=[Save(tmp_path / "half.ckpt")])
+    whole, on = (module_of("tag_gridworld", TINY) for _ in range(2))
+
+    def save(trainer, module, outputs, batch, batch_idx):
+        if batch_idx == 1:
+            trainer.save_checkpoint(tmp_path / "half.ckpt")
+
+    fit(whole, after_update=save)
     fit(on, ckpt_path=tmp_path / "half.ckpt")
     assert on.engine.updates == 4
     assert_same_bits(on.engine, whole.engine)
 
 
 def test_bfloat16_is_lightnings_business():
-    module, seen = WarpDriveModule("tag_gridworld", [*TINY, "trainer.total_steps=200"]), Losses()
+    module, threads = module_of("tag_gridworld", [*TINY, "trainer.total_steps=200"]), set()
     torch.set_num_threads(2)
-    fit(module, precision="bf16-mixed", callbacks=[seen])
-    assert seen.threads == {1} and torch.get_num_threads() == 2, "trainer.torch_threads, and what was before"
+    fit(module, precision="bf16-mixed", after_update=lambda *_: threads.add(torch.get_num_threads()))
+    assert threads == {1} and torch.get_num_threads() == 2, "trainer.torch_threads, and what was before"
     torch.set_num_threads(1)
     expected = own_training("tag_gridworld", (*TINY, "trainer.total_steps=200"))[0]
     there, wanted = weights(module.engine), weights(expected)
@@ -149,9 +157,9 @@ WHOLE_BATCHES = (
 IN_TWO = """
 import sys, torch
 sys.path.insert(0, {folder!r})
-from test_lightning import WHOLE_BATCHES, WarpDriveModule, fit, weights
+from test_lightning import WHOLE_BATCHES, fit, module_of, weights
 torch.set_num_threads(1)
-module = WarpDriveModule("cartpole", WHOLE_BATCHES)
+module = module_of("cartpole", WHOLE_BATCHES)
 fit(module, devices=2, strategy="ddp")
 torch.save(weights(module.engine), {path!r} + str(module.trainer.global_rank))
 """
@@ -171,6 +179,6 @@ def test_two_processes_train_as_one(tmp_path):
 
 def test_mistakes():
     with pytest.raises(TrainingError, match=r"not created before lightning.Trainer.fit"):
-        WarpDriveModule("tag_gridworld", TINY).engine  # noqa: B018
+        module_of("tag_gridworld", TINY).engine  # noqa: B018
     with pytest.raises(ConfigError, match="found precision '64-true', expected 32-true or bf16-mixed"):
-        fit(WarpDriveModule("tag_gridworld", TINY), precision="64-true")
+        fit(module_of("tag_gridworld", TINY), precision="64-true")
