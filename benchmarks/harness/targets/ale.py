@@ -1,46 +1,72 @@
-"""Evaluate a policy of a game of ``atari``, trained with the console's memory, in ale-py's emulator.
+"""Evaluate a policy of a game of ``atari`` in ale-py's emulator, behind Gymnasium's wrappers.
 
     cd benchmarks && python -m harness.targets.ale ../runs/atari_pong_ram --episodes 20
+    cd benchmarks && python -m harness.targets.ale ../runs/atari_pong_small --screen 42   # needs opencv-python
 
-The environment is Gymnasium's ``ALE/Pong-v5`` with the memory as observation, four frames a step, and the stack of
-observations and the sticky actions of the run. Each episode begins with up to 30 frames without action, as in training.
+The environment is ``ALE/Pong-v5``, four frames a step, with the sticky actions of the run. Observations are the memory,
+or with ``--screen`` the pictures of Gymnasium's ``AtariPreprocessing``, stacked. Each episode begins with up to 30
+frames without action, as in training.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import ale_py
 import gymnasium
 import numpy as np
+import numpy.typing as npt
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 import warpdrive as wd
 
+SKIP = 4
 
-def play(policy: wd.TrainedPolicy, game: str, stack: int, sticky: float, seed: int, deterministic: bool) -> float:
-    """Return the return of one episode.
+
+class Memory(gymnasium.ObservationWrapper):  # type: ignore[type-arg]
+    """The console's memory after frames without action."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """See ``gymnasium.Env``."""
+        _, info = super().reset(seed=seed, options=options)
+        for _ in range(np.random.default_rng(seed).integers(1, 31)):
+            self.ale.act(0)
+        return self.observation(None), info
+
+    def observation(self, observation: Any) -> npt.NDArray[np.uint8]:
+        """Return the memory."""
+        memory: npt.NDArray[np.uint8] = self.ale.getRAM()
+        return memory
+
+    @property
+    def ale(self) -> ale_py.ALEInterface:
+        """The emulator."""
+        emulator: ale_py.ALEInterface = self.unwrapped.ale  # type: ignore[attr-defined]
+        return emulator
+
+
+def made(game: str, stack: int, sticky: float, screen: int | None) -> gymnasium.Env:  # type: ignore[type-arg]
+    """Return the environment, whose observations are ``[stack, ...]``.
 
     Args:
-        policy: The policy.
         game: The id in Gymnasium.
         stack: The number of stacked observations.
         sticky: The probability that an action is repeated.
-        seed: The seed of the environment and of the frames without action.
-        deterministic: If True, the most probable action is taken.
+        screen: The height and width of pictures in grey levels; None for the memory.
     """
-    skip = 4
-    env = gymnasium.make(game, obs_type="ram", frameskip=skip, repeat_action_probability=sticky)
-    memory, _ = env.reset(seed=seed)
-    ale = env.unwrapped.ale  # type: ignore[attr-defined]
-    for _ in range(np.random.default_rng(seed).integers(1, 31)):
-        ale.act(0)
-    memory = ale.getRAM()
-    seen, total, over = deque([memory] * stack, maxlen=stack), 0.0, False
+    make = partial(gymnasium.make, game, repeat_action_probability=sticky)
+    one = Memory(make(frameskip=SKIP)) if screen is None else AtariPreprocessing(make(frameskip=1), screen_size=screen)
+    return FrameStackObservation(one, stack)
+
+
+def play(env: gymnasium.Env, act: Callable[[Any], Any], seed: int) -> float:  # type: ignore[type-arg]
+    """Return the return of one episode."""
+    (seen, _), total, over = env.reset(seed=seed), 0.0, False
     while not over:
-        action = policy.act(np.concatenate(seen), deterministic=deterministic)
-        memory, reward, terminated, truncated, _ = env.step(int(action))
-        seen.append(memory)
+        seen, reward, terminated, truncated, _ = env.step(int(act(seen)))
         total, over = total + float(reward), terminated or truncated
     return total
 
@@ -51,17 +77,21 @@ def main() -> None:
     parser.add_argument("run", help="run folder or checkpoint")
     parser.add_argument("--game", default="ALE/Pong-v5", help="default: %(default)s")
     parser.add_argument("--episodes", type=int, default=20, help="default: %(default)s")
-    parser.add_argument("--stack", type=int, default=2, help="stacked observations (default: %(default)s)")
+    parser.add_argument("--screen", type=int, help="height and width of the pictures; the default is the memory")
+    parser.add_argument("--stack", type=int, help="stacked observations (default: 2 of the memory, 4 pictures)")
     parser.add_argument("--sticky", type=float, default=0.0, help="repeat_action_probability (default: %(default)s)")
     parser.add_argument("--deterministic", action="store_true", help="take the most probable action")
     options = parser.parse_args()
     gymnasium.register_envs(ale_py)
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     policy = wd.load_policy(options.run)
-    returns = [
-        play(policy, options.game, options.stack, options.sticky, seed, options.deterministic)
-        for seed in range(options.episodes)
-    ]
+    shape = (-1,) if options.screen is None else (-1, options.screen, options.screen)
+    env = made(options.game, options.stack or (2 if options.screen is None else 4), options.sticky, options.screen)
+
+    def act(seen: npt.NDArray[np.uint8]) -> Any:
+        return policy.act(np.asarray(seen).reshape(shape), deterministic=options.deterministic)
+
+    returns = [play(env, act, seed) for seed in range(options.episodes)]
     print(" ".join(f"{value:g}" for value in returns))
     print(f"mean return of {len(returns)} episodes in {options.game}: {np.mean(returns):.2f}")
 
