@@ -150,7 +150,8 @@ def main() -> None:
     if process_group.world_size > 1:
         check_messages(process_group)
     if process_group.world_size > 2:  # some of which agree
-        check_differences(process_group.rank, next(iter(runs_by_name.values())), Path(folder))
+        ungrouped = next(values for name, values in runs_by_name.items() if not name.endswith("-groups"))
+        check_differences(process_group.rank, ungrouped, Path(folder))
     for name, values in runs_by_name.items():
         if names and name not in names:
             continue
