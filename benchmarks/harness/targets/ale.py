@@ -26,26 +26,16 @@ import warpdrive as wd
 SKIP = 4
 
 
-class Memory(gymnasium.ObservationWrapper):  # type: ignore[type-arg]
-    """The console's memory after frames without action."""
+class IdleFrames(gymnasium.Wrapper):  # type: ignore[type-arg]
+    """Up to 30 frames without action at the beginning of an episode of the memory."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """See ``gymnasium.Env``."""
         _, info = super().reset(seed=seed, options=options)
+        ale = self.unwrapped.ale  # type: ignore[attr-defined]
         for _ in range(np.random.default_rng(seed).integers(1, 31)):
-            self.ale.act(0)
-        return self.observation(None), info
-
-    def observation(self, observation: Any) -> npt.NDArray[np.uint8]:
-        """Return the memory."""
-        memory: npt.NDArray[np.uint8] = self.ale.getRAM()
-        return memory
-
-    @property
-    def ale(self) -> ale_py.ALEInterface:
-        """The emulator."""
-        emulator: ale_py.ALEInterface = self.unwrapped.ale  # type: ignore[attr-defined]
-        return emulator
+            ale.act(0)
+        return ale.getRAM(), info
 
 
 def made(game: str, stack: int, sticky: float, screen: int | None) -> gymnasium.Env:  # type: ignore[type-arg]
@@ -58,8 +48,9 @@ def made(game: str, stack: int, sticky: float, screen: int | None) -> gymnasium.
         screen: The height and width of pictures in grey levels; None for the memory.
     """
     make = partial(gymnasium.make, game, repeat_action_probability=sticky)
-    one = Memory(make(frameskip=SKIP)) if screen is None else AtariPreprocessing(make(frameskip=1), screen_size=screen)
-    return FrameStackObservation(one, stack)
+    if screen is None:
+        return FrameStackObservation(IdleFrames(make(obs_type="ram", frameskip=SKIP)), stack)
+    return FrameStackObservation(AtariPreprocessing(make(frameskip=1), frame_skip=SKIP, screen_size=screen), stack)
 
 
 def play(env: gymnasium.Env, act: Callable[[Any], Any], seed: int) -> float:  # type: ignore[type-arg]
