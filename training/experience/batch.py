@@ -416,8 +416,7 @@ def batch_of(
 
 def _estimate(model: ValueFunction, observations: Observations, values: Tensor) -> None:
     """Write the value estimates of all observations by a feed-forward model, in chunks of rows."""
-    first = 0
-    for part in values.view(-1).split(rows_at_once(observations)):
-        rows = slice(first, first + len(part))
-        part.copy_(model.values(mapped(itemgetter(rows), observations)))
-        first = rows.stop
+    flat, width = values.view(-1), rows_at_once(observations)
+    for first in range(0, len(flat), width):
+        rows = slice(first, first + width)
+        flat[rows] = model.values(mapped(itemgetter(rows), observations))

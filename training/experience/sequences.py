@@ -22,9 +22,9 @@ from warpdrive.training.models.distributions import Distribution
 if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
 
-_MOST_ROWS = 65536
-_ELEMENTS = {"cpu": 1 << 20}
-_ELEMENTS_ELSEWHERE = 1 << 27
+_MOST_ROWS = 65536  # per forward pass of a value function: bounds the memory of activations
+_MOST_ELEMENTS = 1 << 27  # of their observations
+_MOST_ELEMENTS_ON_CPU = 1 << 20  # fit its caches: with more of them most of the time goes into memory
 
 
 @dataclass(frozen=True)
@@ -209,9 +209,7 @@ def estimate_values(
 
 
 def rows_at_once(observations: Observations, leading: int = 1) -> int:
-    """Return the number of rows per forward pass of a value function: bounds the memory of inputs and activations.
-
-    On a CPU the inputs of a pass are small enough for its caches: with larger ones most of the time goes into memory.
+    """Return the number of rows per forward pass of a value function.
 
     Args:
         observations: ``[*leading, *observation_shape]``.
@@ -219,7 +217,8 @@ def rows_at_once(observations: Observations, leading: int = 1) -> int:
     """
     parts = list(tensors(observations))
     size = sum(math.prod(part.shape[leading:]) for part in parts)
-    return max(1, min(_MOST_ROWS, _ELEMENTS.get(parts[0].device.type, _ELEMENTS_ELSEWHERE) // max(1, size)))
+    most = _MOST_ELEMENTS_ON_CPU if parts[0].device.type == "cpu" else _MOST_ELEMENTS
+    return max(1, min(_MOST_ROWS, most // max(1, size)))
 
 
 def _of(observations: Observations, sequences: slice) -> Observations:
