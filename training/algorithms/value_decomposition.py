@@ -66,6 +66,8 @@ class ValueDecompositionConfig(ReturnsConfig):
     """Interpolation factor of a target network update: 1 copies the model."""
     target_update_every: Count = 200
     """Gradient steps between two target network updates."""
+    bootstrap_truncated: bool = True
+    """If False, returns end with a truncated episode, as in PyMARL; else the value of its final state follows."""
     normalize_rewards: bool = False
     """If True, rewards of the team are standardised by their running mean and variance over all rollouts so far."""
     value_loss: Literal["mse", "huber"] = "mse"
@@ -224,7 +226,7 @@ class ValueDecomposition(Algorithm[SequenceBuffer]):
             judged = masked(judged, batch.next_action_mask[..., : judged.shape[-1]])
         best = following.gather(-1, judged.argmax(-1, keepdim=True)).squeeze(-1)
         mixed: Tensor = self.target_mixer(_present(best, batch.still_active), batch.next_states)
-        nothing = batch.terminal
+        nothing = batch.terminal if self.config.bootstrap_truncated else batch.ended
         if batch.still_active is not None:
             nothing = nothing | ~batch.still_active.any(-1)
         mixed = mixed.where(~nothing, 0.0)

@@ -102,6 +102,8 @@ def targets(algorithm: ValueDecomposition, batch: TeamSequences) -> list[float]:
         ({}, [1 + 0.5 * (32 + 1), 2 + 0.5 * (1 + 2), 3]),  # the model prefers 1 of 3 and 1, and 0 of 2
         ({"double": False}, [1 + 0.5 * (32 + 4), 2 + 0.5 * (4 + 8), 3]),
         ({"td_lambda": 1.0}, [1 + 0.5 * (32 + 1), 2 + 0.5 * 3, 3]),
+        ({"bootstrap_truncated": False}, [1, 2 + 0.5 * (1 + 2), 3]),
+        ({"bootstrap_truncated": False, "td_lambda": 1.0}, [1, 2 + 0.5 * 3, 3]),
         ({"td_lambda": 0.5}, [1 + 0.5 * (32 + 1), 2 + 0.5 * (0.5 * 3 + 0.5 * 3), 3]),
     ],
 )
