@@ -100,13 +100,14 @@ def main() -> None:
     print(f"{options.task} {options.algorithm}: {statistics.mean(values):.3f}, interval {interval}, of {values}")
     if options.no_write:
         return
+    seeds = "1 seed" if options.seeds == 1 else f"{options.seeds} seeds"
     known = {key: vars(row) for key, row in references(RESULTS).items()}
     known[options.task, options.algorithm] = {
         "task": options.task,
         "algorithm": options.algorithm,
         "mean": round(statistics.mean(values), 4),
         "interval": "" if interval is None else round(interval, 4),
-        "source": f"EPyMARL run here, {options.seeds} seeds, {options.steps:,} environment steps, last test",
+        "source": f"EPyMARL run here, {seeds}, {options.steps:,} environment steps, last test",
     }
     with RESULTS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

@@ -63,12 +63,14 @@ FORAGING_VALUES = {
 and with a discount factor near 1 the values of an agent's actions hardly differ: greedy policies load where no food is.
 """
 PARTICLE_VALUES = {
-    "lr": [[0, 1e-3], [MILLION, 1e-4]],
-    "gamma": 0.9,
-    "gradient_steps": 4,
-    "model": {"hidden": [128, 128], **ACTIVATION, **UNIFORM},
+    "lr": [[0, 1e-3], [2 * MILLION, 1e-4]],
+    "gamma": 0.95,
+    "td_lambda": 0.8,
+    "bootstrap_truncated": False,
+    "gradient_steps": 16,
+    "model": {"hidden": [64, 64], **ACTIVATION, **UNIFORM},
 }
-"""With recurrent units and a discount factor of 0.95, action values of ``mpe-spread`` grew while returns fell."""
+"""Values that are bootstrapped after the time limit grow while returns fall."""
 GAME = {"model": {"hidden": [16]}, "agent_ids": True}
 """Best joint actions can differ between agents: a shared policy has to know them apart."""
 REPEATED = {"model": {"hidden": [64], "activation": "relu"}, "gamma": 0.0, "buffer_size": 400, "learning_starts": 1000}
@@ -99,7 +101,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
     },
     "mpe": {
         **_both(3 * MILLION, 64, 1600, **TEAM, lr=1e-3, gamma=0.95, entropy_coef=0.01),
-        **_mixed(MILLION, 32, 25, 100_000, **PARTICLE_VALUES),
+        **_mixed(2 * MILLION, 32, 25, 100_000, **PARTICLE_VALUES),
     },
     "lbf": {
         **_both(5 * MILLION, 32, 1024, OWN, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY, model=TANH),
@@ -126,14 +128,19 @@ SPREAD = {
 LANGUAGE = SPREAD | TEAM | {"entropy_coef": [[0, 0.03], [2_600_000, 0.0]]}
 LARGER = {"num_envs": 64, "train_batch_size": 2048}
 """Updates for foraging's smallest task, of which one of five runs with smaller ones failed."""
-ANY_SOUP = {
-    "start_all_orders": [{"ingredients": ["onion"] * number} for number in (1, 2, 3)],
-    "recipe_values": [1, 4, 20],
-    "recipe_times": [80, 50, 20],
-    "rew_shaping_params": {"PLACEMENT_IN_POT_REW": 3.0, "DISH_PICKUP_REWARD": 0.5, "SOUP_PICKUP_REWARD": 0.5},
+EXPLORING = {
+    "steps": 6 * MILLION,
+    "trainer": {"num_envs": 128, "train_batch_size": 12_800},
+    "policy": {"lr": [[0, 1e-3], [6 * MILLION, 1e-4]], "entropy_coef": [[0, 0.05], [4 * MILLION, 0.01]]},
 }
-"""Orders and shaped rewards of a layout in which policies otherwise cook single onions for the shaped rewards of dishes
-and soups, and never deliver.
+"""For the kitchens in which some runs otherwise deliver nothing."""
+WHOLE_SOUPS = {
+    "start_all_orders": [{"ingredients": ["onion"] * number} for number in (1, 2, 3)],
+    "recipe_values": [0, 0, 20],
+    "recipe_times": [400, 400, 20],
+}
+"""Soups that take the whole episode unless they have three onions: policies otherwise cook single onions for the shaped
+rewards of dishes and soups, and never deliver.
 """
 MEMORY = {"policy": {"model": RECURRENT}}
 CHANGES: dict[tuple[str, str], Setting] = {
@@ -144,7 +151,13 @@ CHANGES: dict[tuple[str, str], Setting] = {
         "lbf-8x8-2p-2f-coop": {"steps": 4 * MILLION, "trainer": LARGER, "policy": {"model": NETWORK}},
         "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
         "lbf-10x10-3p-3f-2s": MEMORY,
-        "overcooked-counter_circuit_o_1order": {"env": {"params_to_overwrite": ANY_SOUP}},
+        "overcooked-coordination_ring": EXPLORING,
+        "overcooked-forced_coordination": EXPLORING,
+        "overcooked-counter_circuit_o_1order": EXPLORING
+        | {
+            "policy": EXPLORING["policy"] | {"entropy_coef": [[0, 0.1], [4 * MILLION, 0.01]]},
+            "env": {"params_to_overwrite": WHOLE_SOUPS},
+        },
     }.items()
 } | {("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE}}
 """Differences by task and algorithm; ``trainer``, ``policy`` and ``env`` are merged with the settings of the family."""
