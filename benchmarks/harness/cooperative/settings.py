@@ -63,14 +63,11 @@ FORAGING_VALUES = {
 and with a discount factor near 1 the values of an agent's actions hardly differ: greedy policies load where no food is.
 """
 PARTICLE_VALUES = {
-    "lr": [[0, 1e-3], [2 * MILLION, 1e-4]],
-    "gamma": 0.95,
-    "td_lambda": 0.8,
-    "bootstrap_truncated": False,
-    "gradient_steps": 16,
-    "model": {"hidden": [64, 64], **ACTIVATION, **UNIFORM},
+    "lr": [[0, 1e-3], [MILLION, 1e-4]],
+    "gamma": 0.9,
+    "gradient_steps": 4,
+    "model": {"hidden": [128, 128], **ACTIVATION, **UNIFORM},
 }
-"""Values that are bootstrapped after the time limit grow while returns fall."""
 GAME = {"model": {"hidden": [16]}, "agent_ids": True}
 """Best joint actions can differ between agents: a shared policy has to know them apart."""
 REPEATED = {"model": {"hidden": [64], "activation": "relu"}, "gamma": 0.0, "buffer_size": 400, "learning_starts": 1000}
@@ -101,7 +98,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
     },
     "mpe": {
         **_both(3 * MILLION, 64, 1600, **TEAM, lr=1e-3, gamma=0.95, entropy_coef=0.01),
-        **_mixed(2 * MILLION, 32, 25, 100_000, **PARTICLE_VALUES),
+        **_mixed(MILLION, 32, 25, 100_000, **PARTICLE_VALUES),
     },
     "lbf": {
         **_both(5 * MILLION, 32, 1024, OWN, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY, model=TANH),
@@ -126,9 +123,21 @@ SPREAD = {
     "normalize_returns": True,
 }
 LANGUAGE = SPREAD | TEAM | {"entropy_coef": [[0, 0.03], [2_600_000, 0.0]]}
+CHASE = {
+    "steps": 2 * MILLION,
+    "policy": {
+        "lr": [[0, 1e-3], [2 * MILLION, 1e-4]],
+        "gamma": 0.95,
+        "td_lambda": 0.8,
+        "bootstrap_truncated": False,
+        "gradient_steps": 16,
+        "model": {"hidden": [64, 64], **ACTIVATION, **UNIFORM},
+    },
+}
+"""More training. With values that are bootstrapped after the time limit, they would grow while returns fall."""
 LARGER = {"num_envs": 64, "train_batch_size": 2048}
 """Updates for foraging's smallest task, of which one of five runs with smaller ones failed."""
-EXPLORING = {
+EXPLORING: Setting = {
     "steps": 6 * MILLION,
     "trainer": {"num_envs": 128, "train_batch_size": 12_800},
     "policy": {"lr": [[0, 1e-3], [6 * MILLION, 1e-4]], "entropy_coef": [[0, 0.05], [4 * MILLION, 0.01]]},
@@ -142,6 +151,10 @@ WHOLE_SOUPS = {
 """Soups that take the whole episode unless they have three onions: policies otherwise cook single onions for the shaped
 rewards of dishes and soups, and never deliver.
 """
+CIRCUIT: Setting = EXPLORING | {
+    "policy": EXPLORING["policy"] | {"entropy_coef": [[0, 0.1], [4 * MILLION, 0.01]]},
+    "env": {"params_to_overwrite": WHOLE_SOUPS},
+}
 MEMORY = {"policy": {"model": RECURRENT}}
 CHANGES: dict[tuple[str, str], Setting] = {
     (task, algorithm): change
@@ -153,13 +166,14 @@ CHANGES: dict[tuple[str, str], Setting] = {
         "lbf-10x10-3p-3f-2s": MEMORY,
         "overcooked-coordination_ring": EXPLORING,
         "overcooked-forced_coordination": EXPLORING,
-        "overcooked-counter_circuit_o_1order": EXPLORING
-        | {
-            "policy": EXPLORING["policy"] | {"entropy_coef": [[0, 0.1], [4 * MILLION, 0.01]]},
-            "env": {"params_to_overwrite": WHOLE_SOUPS},
-        },
     }.items()
-} | {("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE}}
+}
+CHANGES |= {
+    ("overcooked-counter_circuit_o_1order", "ippo"): CIRCUIT,
+    ("overcooked-counter_circuit_o_1order", "mappo"): CIRCUIT | {"policy": CIRCUIT["policy"] | OWN},
+    ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
+}
+CHANGES |= {(task, algorithm): CHASE for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")}
 """Differences by task and algorithm; ``trainer``, ``policy`` and ``env`` are merged with the settings of the family."""
 
 
