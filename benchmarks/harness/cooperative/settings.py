@@ -123,7 +123,7 @@ SPREAD = {
     "normalize_returns": True,
 }
 LANGUAGE = SPREAD | TEAM | {"entropy_coef": [[0, 0.03], [2_600_000, 0.0]]}
-CHASE = {
+WITHIN_EPISODES = {
     "steps": 2 * MILLION,
     "policy": {
         "lr": [[0, 1e-3], [2 * MILLION, 1e-4]],
@@ -134,7 +134,7 @@ CHASE = {
         "model": {"hidden": [64, 64], **ACTIVATION, **UNIFORM},
     },
 }
-"""More training. With values that are bootstrapped after the time limit, they would grow while returns fall."""
+"""More gradient steps, with which values bootstrapped after the time limit grow while returns fall."""
 LARGER = {"num_envs": 64, "train_batch_size": 2048}
 """Updates for foraging's smallest task, of which one of five runs with smaller ones failed."""
 EXPLORING: Setting = {
@@ -157,23 +157,23 @@ CIRCUIT: Setting = EXPLORING | {
 }
 MEMORY = {"policy": {"model": RECURRENT}}
 CHANGES: dict[tuple[str, str], Setting] = {
-    (task, algorithm): change
-    for algorithm in ("ippo", "mappo")
-    for task, change in {
-        "mpe-spread": {"policy": SPREAD},
-        "lbf-8x8-2p-2f-coop": {"steps": 4 * MILLION, "trainer": LARGER, "policy": {"model": NETWORK}},
-        "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
-        "lbf-10x10-3p-3f-2s": MEMORY,
-        "overcooked-coordination_ring": EXPLORING,
-        "overcooked-forced_coordination": EXPLORING,
-    }.items()
-}
-CHANGES |= {
+    **{
+        (task, algorithm): change
+        for algorithm in ("ippo", "mappo")
+        for task, change in {
+            "mpe-spread": {"policy": SPREAD},
+            "lbf-8x8-2p-2f-coop": {"steps": 4 * MILLION, "trainer": LARGER, "policy": {"model": NETWORK}},
+            "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
+            "lbf-10x10-3p-3f-2s": MEMORY,
+            "overcooked-coordination_ring": EXPLORING,
+            "overcooked-forced_coordination": EXPLORING,
+        }.items()
+    },
+    **{(task, algorithm): WITHIN_EPISODES for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")},
+    ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
     ("overcooked-counter_circuit_o_1order", "ippo"): CIRCUIT,
     ("overcooked-counter_circuit_o_1order", "mappo"): CIRCUIT | {"policy": CIRCUIT["policy"] | OWN},
-    ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
 }
-CHANGES |= {(task, algorithm): CHASE for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")}
 """Differences by task and algorithm; ``trainer``, ``policy`` and ``env`` are merged with the settings of the family."""
 
 
