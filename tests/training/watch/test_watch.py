@@ -229,6 +229,14 @@ def test_the_state_of_a_run(
 # --- the page in a browser ---
 
 
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait in this process: the page forbids the evaluation of strings that ``wait_for_function`` needs."""
+    until = time.monotonic() + LONGEST
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
 def test_the_page_follows_the_training(
     server: WatchServer,
     run: RunFolder,
@@ -271,7 +279,7 @@ def test_the_page_follows_the_training(
         record(2)
         browser_page.wait_for_selector("iframe[src='episode/2']:only-child")
         browser_page.frame_locator("iframe").locator("#play").click()
-        browser_page.wait_for_function("touched")
+        wait_until(lambda: browser_page.evaluate("touched"))
         record(3)
         assert find("iframe").get_attribute("src") == "episode/2"
         find("text=newer episode available: policy after 30 steps").click()
@@ -279,7 +287,7 @@ def test_the_page_follows_the_training(
         assert not find("#newer").is_visible()
         assert browser_page.evaluate("document.documentElement.scrollWidth") <= 390
         inside = browser_page.frames[1].evaluate
-        browser_page.wait_for_function(f"frame.clientHeight >= {inside('document.body.scrollHeight')}")
+        wait_until(lambda: browser_page.evaluate("frame.clientHeight") >= inside("document.body.scrollHeight"))
     run.summary.write_text(json.dumps({"status": "finished", "message": ""}))
     browser_page.evaluate("look()")
     assert (find("#state").inner_text(), find("#message").inner_text()) == ("ended", "finished")

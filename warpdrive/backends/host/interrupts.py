@@ -144,13 +144,14 @@ def launches_within(seconds: float, exit_code: int) -> Iterator[None]:
 
 def _blocking_launch() -> FrameType | None:
     """Return the launch that the main thread is in, or waits for while another thread is in it."""
-    # A collection within this call may wait for ever for a lock that the call holds (CPython issue 106883).
+    # A collection while frames are looked up may wait for ever for a lock that _current_frames holds (CPython issue
+    # 106883), or let the main thread leave the frame whose caller is being looked up.
     with no_garbage_collection():
         frames = sys._current_frames()
-    main = frames.get(threading.main_thread().ident or 0)
-    found = _launch_of(main)
-    if found is None and main is not None and main.f_code.co_filename == threading.__file__:
-        found = next((launch for frame in frames.values() if (launch := _launch_of(frame))), None)
+        main = frames.get(threading.main_thread().ident or 0)
+        found = _launch_of(main)
+        if found is None and main is not None and main.f_code.co_filename == threading.__file__:
+            found = next((launch for frame in frames.values() if (launch := _launch_of(frame))), None)
     return found
 
 
