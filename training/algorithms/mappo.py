@@ -24,7 +24,7 @@ from warpdrive.training.experience.sequences import Replayed, Sequences, logits_
 from warpdrive.training.models import build_central_critic
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.central_critic import CentralCritic, RecurrentCritic, WithRecurrentCritic
-from warpdrive.training.models.critic_inputs import AgentSpecific, CriticInput
+from warpdrive.training.models.critic_inputs import AgentSpecific, CriticInput, CriticRows
 from warpdrive.training.models.distributions import Distribution
 
 if TYPE_CHECKING:
@@ -126,34 +126,34 @@ class MAPPO(PPO):
         """Return the outputs of the current weights for recorded observations and actions, with gradient.
 
         Args:
-            batch: rows of experience, with the inputs of the critic in ``states``.
+            batch: rows of experience, with the inputs of the critic in ``critic_rows``.
 
         Returns:
             Log-probabilities of the actions, entropies, and the critic's values: ``[rows]`` float32 each.
         """
         logits = logits_of(self.model, batch.observations, batch.sequences)
         probabilities = self.distribution.log_prob_and_entropy(logits, batch.actions, batch.action_mask)
-        return *probabilities, self._critic_values(_states_of(batch), batch.sequences)
+        return *probabilities, self._critic_values(_critic_rows(batch).all(), batch.sequences)
 
-    def critic_inputs(self, batch: Batch) -> Tensor:
-        """Return the normalised inputs of the critic, ``[rows, size]`` float32.
+    def critic_inputs(self, batch: Batch) -> CriticRows:
+        """Return the normalised inputs of the critic.
 
         Args:
-            batch: rows of experience, with the inputs of the critic in ``states``.
+            batch: rows of experience, with the inputs of the critic in ``critic_rows``.
         """
-        return self.critic.normalized(_states_of(batch))
+        return self.critic.normalized_rows(_critic_rows(batch))
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """See ``PPO``."""
         metrics = super().update(batch, generator)
-        self.critic.observe(_states_of(batch), batch.weight)
+        self.critic.observe(_critic_rows(batch), batch.weight)
         return metrics
 
     def replay(self, rollout: Rollout, tag: str) -> Replayed:
         """See ``OnPolicy``."""
         found = super().replay(rollout, tag)
         sequences = sequences_of(rollout, tag)
-        values = self._critic_values(self.critic_input.of(rollout), sequences)[: found.values.numel()]
+        values = self._critic_values(self.critic_input.of(rollout).all(), sequences)[: found.values.numel()]
         return found._replace(values=self.denormalized(values).view(found.values.shape))
 
     def _critic_values(self, states: Tensor, sequences: Sequences | None) -> Tensor:
@@ -165,9 +165,9 @@ class MAPPO(PPO):
         return self.critic.forward_sequence(by_step, start, sequences.begins)[0].flatten()
 
 
-def _states_of(batch: Batch) -> Tensor:
-    assert batch.states is not None
-    return batch.states
+def _critic_rows(batch: Batch) -> CriticRows:
+    assert batch.critic_rows is not None
+    return batch.critic_rows
 
 
 def build(config: PPOConfig, task: Task) -> tuple[MAPPO, ExperienceSource]:

@@ -26,7 +26,7 @@ from warpdrive.training.config.values import (
 from warpdrive.training.experience.batch import Batch, RolloutBatcher
 from warpdrive.training.experience.sequences import Replayed, outputs, replay_of
 from warpdrive.training.models.base import ActorCritic
-from warpdrive.training.models.critic_inputs import CriticInput
+from warpdrive.training.models.critic_inputs import CriticInput, CriticRows
 from warpdrive.training.models.distributions import Distribution, Gaussian
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.options import FullyConnectedConfig, ModelConfig
@@ -280,20 +280,24 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
                 "returns": self.normalized(batch.returns),
                 "values": batch.values,
                 **({} if mask is None else {"mask": mask}),
-                **({} if (states := self.critic_inputs(batch)) is None else {"states": states}),
             }
+            critic_rows = self.critic_inputs(batch)
         numbers = {name: float(value_at(c, 0)) for name, c in coefficients.items()}
         minibatches = Minibatches.of(batch, [batch.rows_of(part) for parts in epochs for part in parts])
-        experience = {} if mask is None else {"mask": mask.shape[1]}
+        experience: dict[str, Any] = {} if mask is None else {"mask": mask.shape[1]}
+        layout: dict[str, Any] = {}
+        if critic_rows is not None:
+            arrays |= {"own": critic_rows.own, "common": critic_rows.common, "which": critic_rows.which}
+            layout["states"] = critic_rows.layout
         if (sequences := batch.sequences) is not None:
             arrays |= {"start": sequences.start, "begins": sequences.begins}
             experience["steps"] = len(sequences.begins)
         update: CompiledUpdate
         update, *of_critic = self.compiled
-        found = update.steps(minibatches, arrays, numbers, **experience).taken()
+        found = update.steps(minibatches, arrays, numbers, **experience, **({} if of_critic else layout)).taken()
         for update in of_critic:
             limit = {"max_grad_norm": float(value_at(self.critic_limit, 0))}
-            critic = update.steps(minibatches, arrays, {**numbers, **limit}).taken()
+            critic = update.steps(minibatches, arrays, {**numbers, **limit}, **layout).taken()
             losses = {"policy_loss": found["policy_loss"], "value_loss": critic["value_loss"]}
             found = {**losses, **found, "critic_grad_norm": critic["grad_norm"]}
         return found
@@ -303,8 +307,8 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         """Norm to which the gradient of a critic with an optimizer of its own is clipped."""
         return self.config.max_grad_norm
 
-    def critic_inputs(self, batch: Batch) -> Tensor | None:
-        """Return the inputs ``[rows, size]`` float32 of a centralised critic; None without one."""
+    def critic_inputs(self, batch: Batch) -> CriticRows | None:
+        """Return the inputs of a centralised critic; None without one."""
         return None
 
     def observe_returns(self, batch: Batch) -> None:

@@ -89,17 +89,33 @@ class Plan(ABC):
 SomePlan = TypeVar("SomePlan", bound=Plan)
 
 
-class Inputs(NamedTuple):
-    """Rows of an array for a tile, in the workspace.
+class Part(NamedTuple):
+    """Array ``[rows, size]`` float32 that is a part of inputs. Its row for row ``r`` is ``r // of % among``.
 
     Attributes:
-        name: name of the array ``[rows, size]`` float32.
+        name: name of the array.
+        size: number of elements of a row.
+        of: number of neighbouring rows that share one.
+        among: number of rows that repeat; None: they do not.
+    """
+
+    name: str
+    size: int
+    of: int = 1
+    among: int | None = None
+
+
+class Inputs(NamedTuple):
+    """Rows of arrays for a tile, in the workspace.
+
+    Attributes:
+        parts: the arrays, side by side.
         size: number of elements of a row.
         rows: index of ``[ROWS, size]``, and the distance of rows.
         columns: index of ``[size, ROWS]``.
     """
 
-    name: str
+    parts: Sequence[Part]
     size: int
     rows: tuple[int, int]
     columns: int
@@ -147,11 +163,15 @@ class Gradient(ABC, Generic[SomePlan]):
 
     def inputs(self, name: str, size: int, more: int = 0) -> Inputs:
         """Declare an array ``[rows, size]`` float32; its columns have room for ``more``."""
-        workspace = self.workspace
+        return self.side_by_side([Part(name, size)], more)
+
+    def side_by_side(self, parts: Sequence[Part], more: int = 0) -> Inputs:
+        """Declare inputs of several arrays; their columns have room for ``more``."""
+        workspace, size = self.workspace, sum(part.size for part in parts)
         rows = workspace.matrix(ROWS, size)
-        found = Inputs(name, size, rows, workspace.take(max(workspace.padded(size), size + more) * ROWS))
+        found = Inputs(parts, size, rows, workspace.take(max(workspace.padded(size), size + more) * ROWS))
         self._inputs.append(found)
-        self.arrays.append(name)
+        self.arrays += [part.name for part in parts]
         return found
 
     def columns(self, name: str, count: int, stride: int, kind: ir.Type = F32) -> list[int]:
@@ -255,14 +275,18 @@ class Gradient(ABC, Generic[SomePlan]):
         builder = code.builder
         order = code.pointer(Word.ORDER, I64)
         as_integers = builder.bitcast(memory, I32.as_pointer())
-        arrays = [self.array(matrix.name) for matrix in inputs]
+        arrays = {part.name: self.array(part.name) for matrix in inputs for part in matrix.parts}
         arrays_of_columns = [self.array(part.name, part.kind) for part in columns]
         with code.loop(ROWS) as r:
             wanted, inside = place_of(r)
             row = code.scalar(order, wanted)
-            for (_, size, (place, width), _), array in zip(inputs, arrays, strict=True):
-                target, source = code.add(code.times(r, width), place), code.times(row, size)
-                copy_floats(code, memory, target, array, source, size)
+            for parts, _, (place, width), _ in inputs:
+                target = code.add(code.times(r, width), place)
+                for part in parts:
+                    source = row if part.of == 1 else code.divide(row, part.of)
+                    source = source if part.among is None else code.remainder(source, part.among)
+                    copy_floats(code, memory, target, arrays[part.name], code.times(source, part.size), part.size)
+                    target = code.add(target, part.size)
             for (name, places, stride, kind), array in zip(columns, arrays_of_columns, strict=True):
                 for number, place in enumerate(places):
                     value = code.scalar(array, code.add(code.times(row, stride), number))

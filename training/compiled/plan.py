@@ -19,6 +19,7 @@ from warpdrive.training.compiled.recurrent_policy import RecurrentPolicyPlan
 from warpdrive.training.compiled.units import UNITS, Trunk
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
+from warpdrive.training.models.critic_inputs import RowLayout
 from warpdrive.training.models.distributions import Categorical, Distribution, Gaussian, SquashedGaussian
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.parameters import as_vector
@@ -72,14 +73,14 @@ def policy_plan_of(
         options.update(components=components, log_std=log_std, log_reach=log_reach, squashed=is_squashed)
     else:
         raise NoPlanError(f"the action distribution is a {type(distribution).__name__}")
-    value, states = (model.value, 0) if critic is None else critic
+    value, size = (model.value, 0) if critic is None else critic
     options.update(
         algorithm=algorithm,
         parameters=vector.numel(),
         observations=model.flatten.size,
         policy=_unrolled(layers_of(model.policy, vector)),
         value=() if is_apart else layers_of(value, vector),
-        states=0 if is_apart else states,
+        states=None if is_apart or critic is None else _stored_one_by_one(size),
     )
     if isinstance(model, Recurrent):
         trunks = [_trunk_of(*parts, vector) for parts in zip(model.encoders, model.cells, strict=True)]
@@ -113,7 +114,13 @@ def critic_plan_of(critic: tuple[nn.Module, int], optimizer: torch.optim.Optimiz
         NoPlanError: there is none.
     """
     vector, (layers, size) = vector_of(optimizer), critic
-    return PolicyPlan(parameters=vector.numel(), value=layers_of(layers, vector), states=size, **options)
+    options.update(value=layers_of(layers, vector), states=_stored_one_by_one(size))
+    return PolicyPlan(parameters=vector.numel(), **options)
+
+
+def _stored_one_by_one(size: int) -> RowLayout:
+    """Return the layout of rows without parts in common, until there is experience."""
+    return RowLayout(size, 0, 0, 1)
 
 
 def q_plan_of(model: Actor, optimizer: torch.optim.Optimizer, huber: bool) -> ActionValuePlan:

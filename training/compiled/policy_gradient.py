@@ -7,11 +7,12 @@ from typing import Any
 
 from llvmlite import ir
 
-from warpdrive.training.compiled.gradient import Coefficient, Gradient, Plan
+from warpdrive.training.compiled.gradient import Coefficient, Gradient, Part, Plan
 from warpdrive.training.compiled.heads import categorical, gaussian, squashed
 from warpdrive.training.compiled.matrix import Matrix, transpose
 from warpdrive.training.compiled.network import ROWS, Dense, fill
 from warpdrive.training.compiled.simd import F32, I8, I32, Vector, gradients
+from warpdrive.training.models.critic_inputs import RowLayout
 from warpdrive.training.models.two_headed import MAX_LOG_STD, MIN_LOG_STD
 
 
@@ -30,7 +31,7 @@ class PolicyPlan(Plan):
         log_std: index of the logarithms of standard deviations in the parameters; None for choices.
         log_reach: see ``gaussian``.
         squashed: True if actions in a Box are hyperbolic tangents of normal components.
-        states: number of inputs of a centralised critic; 0: the value function sees the observations.
+        states: layout of the inputs of a centralised critic; None: the value function sees the observations.
         mask: number of columns of the action mask; 0 without one.
         value_clip: True if changes of value estimates are clipped.
         huber: True if the value loss is Huber's.
@@ -46,7 +47,7 @@ class PolicyPlan(Plan):
     log_std: int | None = None
     log_reach: float = 0.0
     squashed: bool = False
-    states: int = 0
+    states: RowLayout | None = None
     mask: int = 0
     value_clip: bool = False
     huber: bool = False
@@ -71,7 +72,9 @@ class PolicyGradient(Gradient[PolicyPlan]):
         if plan.policy or not plan.states:
             self._observations = self.inputs("observations", plan.observations)
         if plan.value and plan.states:
-            self._states = self.inputs("states", plan.states)
+            own, common, which, agents = plan.states
+            parts = Part("own", own), Part("common", common, of=agents), Part("which", which, among=agents)
+            self._states = self.side_by_side(parts)
         if plan.trunk:
             self._trunk = self.network(plan.trunk)
             self._features = self.workspace.matrix(ROWS, plan.trunk[-1].outputs)

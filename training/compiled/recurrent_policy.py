@@ -72,8 +72,8 @@ class RecurrentPolicyGradient(PolicyGradient):
             self.gather(place, *what)
 
         self._prepare(place_of)
-        observations = [each for each in self._inputs if each.name == "observations"]
-        states = [each for each in self._inputs if each.name != "observations"]
+        observations = [self._observations]
+        states = [each for each in self._inputs if each is not self._observations]
         with self._tiles() as (start, own):
             gather(start, observations, [])
             for trunk in self._trunks:

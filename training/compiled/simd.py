@@ -136,6 +136,10 @@ class Code:
             return a // b
         return self.builder.sdiv(self.integer(a), self.integer(b))
 
+    def remainder(self, a: Any, b: Any) -> Any:
+        """Return the remainder of :meth:`divide`."""
+        return self.builder.srem(self.integer(a), self.integer(b))
+
     def smaller(self, a: Any, b: Any) -> Any:
         """Return the smaller of two integers."""
         a, b = self.integer(a), self.integer(b)

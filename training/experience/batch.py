@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ from warpdrive.training.experience.sequences import (
     sequences_of,
 )
 from warpdrive.training.experience.transitions import ended
-from warpdrive.training.models.critic_inputs import CriticInput
+from warpdrive.training.models.critic_inputs import CriticInput, CriticRows
 
 if TYPE_CHECKING:
     from warpdrive.backends.interface import Backend
@@ -57,7 +57,7 @@ class Batch(Rows):
         returns: ``[rows]`` float32, the targets of the value function.
         weight: ``[rows]`` float32, 1 where the agent was in the episode, else 0.
         action_mask: ``[rows, choices]`` bool, or None.
-        states: ``[rows, size]`` float32, the inputs of a centralised critic in place of the observations, or None.
+        critic_rows: the inputs of a centralised critic in place of the observations, or None; see ``states``.
         sequences: recurrent state and episode starts of the rows, which are then over time x sequence; None for
             feed-forward models.
         sharding: distribution of the rows over processes.
@@ -71,9 +71,14 @@ class Batch(Rows):
     returns: Tensor
     weight: Tensor
     action_mask: Tensor | None = None
-    states: Tensor | None = None
+    critic_rows: CriticRows | None = None
     sequences: Sequences | None = None
     sharding: Sharding = UNSHARDED
+
+    @property
+    def states(self) -> Tensor | None:
+        """Inputs of a centralised critic in place of the observations, ``[rows, size]`` float32, or None."""
+        return None if self.critic_rows is None else self.critic_rows.all()
 
     def rows(self, index: Tensor | slice) -> Batch:
         """Return the rows of an index, in its order; with sequences, the rows of the sequences.
@@ -84,23 +89,31 @@ class Batch(Rows):
         Returns:
             A batch of ``n`` rows, or of ``n`` sequences.
         """
-        sequences = self.sequences
+        sequences, critic_rows = self.sequences, self.critic_rows
+        if critic_rows is not None:
+            critic_rows = critic_rows.taken(self.rows_of(index))
         if sequences is None:
-            return self._taken(itemgetter(index))
+            return replace(self._taken(itemgetter(index)), critic_rows=critic_rows)
         shape = sequences.begins.shape
         part = self._taken(lambda rows: rows.unflatten(0, shape)[:, index].flatten(0, 1))
-        return replace(part, sequences=sequences.of(index))
+        return replace(part, sequences=sequences.of(index), critic_rows=critic_rows)
 
-    def rows_of(self, index: Tensor) -> Tensor:
+    @overload
+    def rows_of(self, index: Tensor) -> Tensor: ...
+
+    @overload
+    def rows_of(self, index: Tensor | slice) -> Tensor | slice: ...
+
+    def rows_of(self, index: Tensor | slice) -> Tensor | slice:
         """Return the indices of the rows in :meth:`rows` of an index: int64, over time x sequence with sequences.
 
         Args:
-            index: ``[n]`` int64, rows or sequences.
+            index: ``[n]`` int64, rows or sequences, or a slice of them.
         """
         if self.sequences is None:
             return index
-        steps = torch.arange(len(self.sequences.begins), device=index.device)
-        return (steps.unsqueeze(1) * len(self.sequences) + index).flatten()
+        steps, count = self.sequences.begins.shape
+        return torch.arange(steps * count, device=self.weight.device).view(steps, count)[:, index].flatten()
 
     def partition(self, count: int, generator: torch.Generator) -> list[Tensor]:
         """Return the indices of this process's rows, or sequences, in each of ``count`` random minibatches.
@@ -384,12 +397,13 @@ def batch_of(
         mapped(lambda tensor: tensor.flatten(0, 2), rollout.of(name, tag))
         for name in ("observations", "final_observations")
     )
-    sequences, states = sequences_of(rollout, tag), None
-    seen = observations
+    sequences, critic_rows = sequences_of(rollout, tag), None
+    seen: Observations | CriticRows = observations
     if critic_input is not None:
-        seen = states = critic_input.of(rollout)
+        seen = critic_rows = critic_input.of(rollout)
         final = critic_input.of(rollout, final=True)
     if sequences is not None:
+        seen, final = (rows.all() if isinstance(rows, CriticRows) else rows for rows in (seen, final))
         estimate_values(model, sequences, seen, final, rollout.final_slot, estimator.values, estimator.final_values)
     else:
         _estimate(model, seen, estimator.values)
@@ -409,14 +423,19 @@ def batch_of(
         returns=advantages + values,
         weight=weight,
         action_mask=None if rollout.action_mask is None else rollout.of("action_mask", tag).flatten(0, 2),
-        states=None if states is None else states[: len(values)],
+        critic_rows=None if critic_rows is None else critic_rows.between(0, len(values)),
         sequences=None if sequences is None else sequences.first(rollout.num_steps),
     )
 
 
-def _estimate(model: ValueFunction, observations: Observations, values: Tensor) -> None:
-    """Write the value estimates of all observations by a feed-forward model, in chunks of rows."""
-    flat, width = values.view(-1), rows_at_once(observations)
+def _estimate(model: ValueFunction, seen: Observations | CriticRows, values: Tensor) -> None:
+    """Write the value estimates of all observations, or rows, by a feed-forward model, in chunks."""
+    flat, agents = values.view(-1), values.shape[-1]
+    width = rows_at_once(seen.between(0, agents).all() if isinstance(seen, CriticRows) else seen)
+    width = max(agents, width // agents * agents)
     for first in range(0, len(flat), width):
-        rows = slice(first, first + width)
-        flat[rows] = model.values(mapped(itemgetter(rows), observations))
+        last = first + width
+        if isinstance(seen, CriticRows):
+            flat[first:last] = model.values(seen.between(first, last).all())
+        else:
+            flat[first:last] = model.values(mapped(itemgetter(slice(first, last)), seen))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, ActorCritic, observations_of
-from warpdrive.training.models.critic_inputs import CriticInput
+from warpdrive.training.models.critic_inputs import CriticInput, CriticRows
 from warpdrive.training.models.options import PerceptronConfig, RecurrentConfig
 from warpdrive.training.models.perceptron import Perceptron, hidden_layers, perceptron
 from warpdrive.training.models.recurrent import CELLS, RecurrentActor
@@ -64,14 +64,22 @@ class CentralCritic(nn.Module):
         """
         return self.values(rows), state.expand(*begins.shape, -1)
 
-    def observe(self, rows: Tensor, weight: Tensor) -> None:
-        """Update running statistics with rows ``[rows, size]`` after training on them; see ``Actor.observe``."""
+    def observe(self, rows: CriticRows, weight: Tensor) -> None:
+        """Update running statistics with rows after training on them; see ``Actor.observe``."""
         if self.moments is not None:
-            self.moments.observe(rows, weight)
+            by_agent = weight.view(-1, len(rows.which))
+            parts = [(rows.own, weight), (rows.common, by_agent.sum(1)), (rows.which, by_agent.sum(0))]
+            self.moments.observe_side_by_side(parts)
 
     def normalized(self, rows: Tensor) -> Tensor:
         """Return rows ``[..., size]`` in the units of the network."""
         return rows if self.moments is None else self.moments.clipped(rows)
+
+    def normalized_rows(self, rows: CriticRows) -> CriticRows:
+        """Return rows in the units of the network."""
+        if self.moments is None:
+            return rows
+        return CriticRows(*self.moments.clipped_side_by_side([rows.own, rows.common, rows.which]))
 
 
 class RecurrentCritic(CentralCritic):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from gymnasium import Space
@@ -16,6 +17,71 @@ from warpdrive.training.models.flatten import Flatten
 if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
     from warpdrive.rollout import Rollout
+
+
+class RowLayout(NamedTuple):
+    """Number of elements of each part of :class:`CriticRows`, and of agents."""
+
+    own: int
+    common: int
+    which: int
+    agents: int
+
+
+@dataclass(frozen=True)
+class CriticRows:
+    """Input of a centralised critic, a row for each agent, in which agents share what they have in common.
+
+    Row ``r`` consists of ``own[r]``, ``common[r // agents]`` and ``which[r % agents]``.
+
+    Attributes:
+        own: ``[rows, elements]`` float32, of each agent.
+        common: ``[rows / agents, elements]`` float32, of all agents of a replica.
+        which: ``[agents, elements]`` float32, the same at each step: the one-hot index of the agent.
+    """
+
+    own: Tensor
+    common: Tensor
+    which: Tensor
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    @property
+    def layout(self) -> RowLayout:
+        """Sizes of the parts."""
+        return RowLayout(self.own.shape[1], self.common.shape[1], self.which.shape[1], len(self.which))
+
+    @property
+    def _is_plain(self) -> bool:
+        return self.common.shape[1] + self.which.shape[1] == 0
+
+    def of(self, index: Tensor | slice) -> Tensor:
+        """Return the rows ``[n, size]`` of an index ``[n]`` int64 or a slice, in its order."""
+        if self._is_plain:
+            return self.own[index]
+        agents = len(self.which)
+        number = torch.arange(len(self), device=self.own.device)[index] if isinstance(index, slice) else index
+        return torch.cat([self.own[index], self.common[number // agents], self.which[number % agents]], dim=-1)
+
+    def all(self) -> Tensor:
+        """Return all rows ``[rows, size]``."""
+        if self._is_plain:
+            return self.own
+        agents, replicas = len(self.which), len(self.common)
+        common = self.common.unsqueeze(1).expand(-1, agents, -1)
+        which = self.which.expand(replicas, -1, -1)
+        return torch.cat([self.own.view(replicas, agents, -1), common, which], dim=-1).flatten(0, 1)
+
+    def between(self, first: int, last: int) -> CriticRows:
+        """Return the rows from ``first`` to before ``last``, those of whole replicas."""
+        agents = len(self.which)
+        return replace(self, own=self.own[first:last], common=self.common[first // agents : last // agents])
+
+    def taken(self, index: Tensor | slice) -> CriticRows:
+        """Return the rows of an index, stored one by one."""
+        rows = self.of(index)
+        return CriticRows(rows, rows.new_empty(len(rows), 0), rows.new_empty(1, 0))
 
 
 class CriticInput(nn.Module, ABC):
@@ -30,8 +96,8 @@ class CriticInput(nn.Module, ABC):
     uses_global_state: bool = False
 
     @abstractmethod
-    def of(self, rollout: Rollout, final: bool = False) -> Tensor:
-        """Return rows ``[steps x num_envs x agents of the tag, size]`` float32.
+    def of(self, rollout: Rollout, final: bool = False) -> CriticRows:
+        """Return rows over step x replica x agent of the tag.
 
         Args:
             rollout: the rollout.
@@ -71,17 +137,17 @@ class SharedInput(CriticInput):
     def present(self, env: EnvWrapper) -> Tensor:
         """Return the current common features ``[num_envs, shared]`` float32, before the next step."""
 
-    def of(self, rollout: Rollout, final: bool = False) -> Tensor:
+    def of(self, rollout: Rollout, final: bool = False) -> CriticRows:
         """See ``CriticInput``."""
-        return self._for_each_agent(self.recorded(rollout, final)).flatten(0, 2)
+        return self._rows(self.recorded(rollout, final).flatten(0, 1))
 
     def now(self, env: EnvWrapper) -> Tensor:
         """See ``CriticInput``."""
-        return self._for_each_agent(self.present(env))
+        present = self.present(env)
+        return self._rows(present).all().unflatten(0, (len(present), len(self.which)))
 
-    def _for_each_agent(self, shared: Tensor) -> Tensor:
-        agents = shared.unsqueeze(-2).expand(*shared.shape[:-1], len(self.which), -1)
-        return torch.cat([agents, self.which.expand(*agents.shape[:-1], -1)], dim=-1)
+    def _rows(self, common: Tensor) -> CriticRows:
+        return CriticRows(common.new_empty(len(common) * len(self.which), 0), common, self.which)
 
 
 class JointObservations(SharedInput):
@@ -156,10 +222,10 @@ class AgentSpecific(CriticInput):
         self.tag, self.flatten, self.shared = tag, Flatten(space), shared
         self.size, self.uses_global_state = self.flatten.size + shared.size, shared.uses_global_state
 
-    def of(self, rollout: Rollout, final: bool = False) -> Tensor:
+    def of(self, rollout: Rollout, final: bool = False) -> CriticRows:
         """See ``CriticInput``."""
         own = self.flatten(rollout.of("final_observations" if final else "observations", self.tag))
-        return torch.cat([own.flatten(0, 2), self.shared.of(rollout, final)], dim=-1)
+        return replace(self.shared.of(rollout, final), own=own.flatten(0, 2))
 
     def now(self, env: EnvWrapper) -> Tensor:
         """See ``CriticInput``."""

@@ -7,6 +7,9 @@ the update on it, so that the update and the acting policy use the same statisti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +20,9 @@ _ELEMENTS_AT_ONCE_ON_CPU = 1 << 17  # keeps them in the cache, in memory that th
 _MIN_VARIANCE = 1e-8
 MAX_DEVIATIONS = 10.0
 """Standard deviations from the mean at which standardised inputs are clipped."""
+
+Moments = tuple[Tensor, Tensor, Tensor]
+"""Sum of the weights of rows, their mean, and the sum of squared differences from it: float64."""
 
 
 class RunningMoments(nn.Module):
@@ -54,6 +60,13 @@ class RunningMoments(nn.Module):
         standardised: Tensor = self(values)
         return standardised.clamp_(-MAX_DEVIATIONS, MAX_DEVIATIONS)
 
+    def clipped_side_by_side(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """Return :meth:`clipped` of rows ``[..., size]`` of each part of the elements, one part after the other."""
+        sizes = [part.shape[-1] for part in parts]
+        moments = (each.split(sizes) for each in self.mean_and_deviation())
+        of_parts = zip(parts, *moments, strict=True)
+        return [(part - m).div_(d).clamp_(-MAX_DEVIATIONS, MAX_DEVIATIONS) for part, m, d in of_parts]
+
     def mean_and_deviation(self) -> tuple[Tensor, Tensor]:
         """Return the mean and the standard deviation ``[*shape]``, float32."""
         return self.mean.float(), (self.variance + _MIN_VARIANCE).sqrt().float()
@@ -66,25 +79,47 @@ class RunningMoments(nn.Module):
     @torch.no_grad()
     def observe(self, values: Tensor, weight: Tensor) -> None:
         """Update the moments with the rows of ``values [rows, *shape]`` whose ``weight [rows]`` is 1."""
-        most = _ELEMENTS_AT_ONCE_ON_CPU if values.device.type == "cpu" else _ELEMENTS_AT_ONCE
-        rows = max(1, most // max(1, values.shape[1:].numel()))
-        parts = zip(values.split(rows), weight.split(rows), strict=True)
-        seen = [_moments(part.to(torch.float64, copy=True), counts.double()) for part, counts in parts]
-        columns = {str(number): torch.stack(column) for number, column in enumerate(zip(*seen, strict=True))}
-        for added, mean, squares in zip(*self.process_group.all_gather(columns).values(), strict=True):
-            self._merge(added, mean, squares)
+        self._include(_moments_of(values, weight))
 
-    def _merge(self, added: Tensor, mean: Tensor, squares: Tensor) -> None:
-        """Merge a second set of values (Chan et al. 1979, "Updating formulae and a pairwise algorithm", eq. 2.1)."""
-        total, distance = (self.count + added).clamp(min=1.0), mean - self.mean
-        squares = squares + self.variance * self.count + distance.square() * (self.count * added / total)
-        self.variance.copy_(torch.where(added > 0, squares / total, self.variance))
-        self.mean += distance * (added / total)
-        self.count += added
+    @torch.no_grad()
+    def observe_side_by_side(self, parts: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Update the moments with rows of each part of the elements, one part after the other.
+
+        Args:
+            parts: rows ``[rows, size]`` and their weights ``[rows]``, how often each row counts. Rows can be others in
+                each part, but the sum of their weights is the same.
+        """
+        counts, means, squares = zip(*(_moments_of(*part) for part in parts), strict=True)
+        self._include((counts[0], torch.cat(means), torch.cat(squares)))
+
+    def _include(self, seen: Moments) -> None:
+        """Include moments of each process."""
+        columns = {str(number): column.unsqueeze(0) for number, column in enumerate(seen)}
+        by_process = list(zip(*self.process_group.all_gather(columns).values(), strict=True))
+        former = self.count.clone(), self.mean.clone(), self.variance * self.count
+        count, mean, squares = reduce(_merged, by_process, former)
+        self.variance.copy_(torch.where(count > former[0], squares / count.clamp(min=1.0), self.variance))
+        self.mean.copy_(mean)
+        self.count.copy_(count)
 
 
-def _moments(values: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the number of rows with weight 1, their mean, and the sum of squared differences from it.
+def _moments_of(values: Tensor, weight: Tensor) -> Moments:
+    """Return the moments of ``values [rows, *shape]``, computed in chunks of rows."""
+    most = _ELEMENTS_AT_ONCE_ON_CPU if values.device.type == "cpu" else _ELEMENTS_AT_ONCE
+    rows = max(1, most // max(1, values.shape[1:].numel()))
+    parts = zip(values.split(rows), weight.split(rows), strict=True)
+    return reduce(_merged, (_moments(part.to(torch.float64, copy=True), counts.double()) for part, counts in parts))
+
+
+def _merged(a: Moments, b: Moments) -> Moments:
+    """Merge two sets of values (Chan et al. 1979, "Updating formulae and a pairwise algorithm", eq. 2.1)."""
+    total, distance = a[0] + b[0], b[1] - a[1]
+    share = b[0] / total.clamp(min=1.0)
+    return total, a[1] + distance * share, a[2] + b[2] + distance.square() * (a[0] * share)
+
+
+def _moments(values: Tensor, weight: Tensor) -> Moments:
+    """Return the moments of a chunk of rows.
 
     Args:
         values: ``[rows, *shape]`` float64, overwritten.

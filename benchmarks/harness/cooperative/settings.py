@@ -30,7 +30,16 @@ UNIFORM = {"initialization": "uniform"}
 NETWORK = {"hidden": [64, 64], **ACTIVATION}
 RECURRENT = {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION}
 TANH = NETWORK | {"activation": "tanh"}
-SPARSE = {"epochs": 1, "minibatches": 8, "normalize_advantage": False, "normalize_returns": True}
+WAREHOUSE_STEPS = 40 * MILLION
+WAREHOUSE = {
+    "lr": [[0, 1e-3], [WAREHOUSE_STEPS, 1e-4]],
+    "gamma": 0.99,
+    "epochs": 1,
+    "minibatches": 8,
+    "normalize_advantage": False,
+    "normalize_returns": True,
+    "entropy_coef": [[0, 5e-4], [WAREHOUSE_STEPS, 0.0]],
+}
 """For rare rewards: standardised advantages of rollouts that have none would be noise of full size."""
 LR_DECAY = {"schedule": "linear", "start": 1e-3, "end": 1e-4}
 ENTROPY_DECAY = {"schedule": "linear", "start": 0.01, "end": 0.0}
@@ -105,7 +114,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         **_mixed(FORAGING_STEPS, 64, 10, 400_000, **FORAGING_VALUES),
     },
     "rware": {
-        **_both(10 * MILLION, 256, 32_768, JOINT, **SPARSE, lr=1e-3, gamma=0.99, entropy_coef=5e-4),
+        **_both(WAREHOUSE_STEPS, 256, 32_768, JOINT, **WAREHOUSE),
         **_mixed(2 * MILLION, 64, 20, 500_000, gamma=0.99),
     },
     "overcooked": _both(3 * MILLION, 64, 6400, JOINT, lr=1e-3, gamma=0.99, entropy_coef=0.01, normalize_returns=True),
@@ -121,6 +130,11 @@ SPREAD = {
     "minibatches": 8,
     "entropy_coef": [[0, 0.01], [2_600_000, 0.0]],
     "normalize_returns": True,
+}
+CHASE_STEPS = 10 * MILLION
+CHASE: Setting = {
+    "steps": CHASE_STEPS,
+    "policy": SPREAD | TEAM | {"lr": [[0, 3e-3], [CHASE_STEPS, 2e-4]], "entropy_coef": [[0, 0.01], [8 * MILLION, 0.0]]},
 }
 LANGUAGE = SPREAD | TEAM | {"entropy_coef": [[0, 0.03], [2_600_000, 0.0]]}
 WITHIN_EPISODES = {
@@ -162,6 +176,7 @@ CHANGES: dict[tuple[str, str], Setting] = {
         for algorithm in ("ippo", "mappo")
         for task, change in {
             "mpe-spread": {"policy": SPREAD},
+            "mpe-tag": CHASE,
             "lbf-8x8-2p-2f-coop": {"steps": 4 * MILLION, "trainer": LARGER, "policy": {"model": NETWORK}},
             "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
             "lbf-10x10-3p-3f-2s": MEMORY,

@@ -53,7 +53,7 @@ def test_the_critic_sees_what_all_agents_see_and_who_looks(
         with wd.no_host_transfers(trainer.env.device):
             batch = policy.experience.of(rollout)
         states = batch.states.unflatten(0, (rollout.num_steps, 20, len(ids)))
-        final = policy.algorithm.critic_input.of(rollout, final=True).unflatten(0, (-1, 20, len(ids)))
+        final = policy.algorithm.critic_input.of(rollout, final=True).all().unflatten(0, (-1, 20, len(ids)))
         for env in (0, 13):
             for column in range(len(ids)):
                 who = [float(k == column) for k in range(len(ids))]
@@ -129,7 +129,7 @@ def test_the_critic_sees_the_environments_global_state(sections: Sections, train
     for tag in ("even", "odd"):
         policy: Any = trainer.policies[tag]
         states = policy.experience.of(rollout).states.unflatten(0, (10, 20, 2))
-        final = policy.algorithm.critic_input.of(rollout, final=True).unflatten(0, (-1, 20, 2))
+        final = policy.algorithm.critic_input.of(rollout, final=True).all().unflatten(0, (-1, 20, 2))
         for found, source in ((states, rollout.global_state), (final, rollout.final_global_state)):
             for step, env, column in ((0, 0, 1), (len(found) - 1, 17, 0)):
                 expected = [source["timestep"][step, env].item(), *source["target"][step, env].tolist()]
@@ -157,8 +157,8 @@ def test_an_agent_specific_input_begins_with_the_own_observation(
         found: Any = trainer.policies[tag].algorithm
         shared: Any = default.policies[tag].algorithm
         for final, seen in ((False, rollout.of("observations", tag)), (True, rollout.of("final_observations", tag))):
-            rows = found.critic_input.of(rollout, final=final).unflatten(0, (-1, 20, len(ids)))
-            expected = shared.critic_input.of(rollout, final=final).unflatten(0, (-1, 20, len(ids)))
+            rows = found.critic_input.of(rollout, final=final).all().unflatten(0, (-1, 20, len(ids)))
+            expected = shared.critic_input.of(rollout, final=final).all().unflatten(0, (-1, 20, len(ids)))
             for step, env, column in ((0, 0, 0), (len(rows) - 1, 17, len(ids) - 1)):
                 own = flat(seen, step, env, column)
                 assert rows[step, env, column].tolist() == [*own, *expected[step, env, column].tolist()]
@@ -190,8 +190,8 @@ def test_values_of_a_recurrent_critic_against_a_plain_loop(
         for tag, policy in trainer.policies.items():
             algorithm: Any = policy.algorithm
             critic = copy.deepcopy(algorithm.critic).double()
-            rows = algorithm.critic_input.of(rollout).double().unflatten(0, (11, 20, -1))
-            final = algorithm.critic_input.of(rollout, final=True).double().unflatten(0, (-1, 20, rows.shape[2]))
+            rows = algorithm.critic_input.of(rollout).all().double().unflatten(0, (11, 20, -1))
+            final = algorithm.critic_input.of(rollout, final=True).all().double().unflatten(0, (-1, 20, rows.shape[2]))
             batch = policy.experience.of(rollout)
             found = batch.values.view(rollout.of("rewards", tag).shape)
             at_ends = policy.experience._estimator[1].final_values

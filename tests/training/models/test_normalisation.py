@@ -12,6 +12,7 @@ import torch
 
 import warpdrive as wd
 from warpdrive.training.models import running_moments
+from warpdrive.training.models.critic_inputs import CriticRows
 from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.trainer import Trainer
 
@@ -37,6 +38,37 @@ def test_moments_of_several_parts_are_those_of_the_whole(monkeypatch: pytest.Mon
     standardised = moments(values[weight > 0])
     np.testing.assert_allclose(standardised.mean(0), 0, atol=0.1)  # of the second in steps of float32 at 10,000
     torch.testing.assert_close(moments.restored(standardised), values[weight > 0])
+
+
+def test_moments_of_elements_that_agents_share() -> None:
+    """Against those of the rows that repeat them; also standardised."""
+    generator = torch.Generator().manual_seed(0)
+    own, common, which = torch.randn(60, 2), 5 + torch.randn(20, 4), torch.eye(3)
+    weight = (torch.rand(60, generator=generator) < 0.6).float()
+    rows = CriticRows(own, common, which)
+    parts, whole = RunningMoments(9), RunningMoments(9)
+    for part in (rows.between(0, 27), rows.between(27, 60)):
+        seen, weight = weight[: len(part)], weight[len(part) :]
+        by_agent = seen.view(-1, 3)
+        parts.observe_side_by_side([(part.own, seen), (part.common, by_agent.sum(1)), (part.which, by_agent.sum(0))])
+        whole.observe(part.all(), seen)
+    for found, expected in zip(parts.buffers(), whole.buffers(), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)
+    standardised = CriticRows(*parts.clipped_side_by_side([own, common, which]))
+    assert torch.equal(standardised.all(), parts.clipped(rows.all()))
+
+
+def test_rows_of_agents_repeat_what_they_share() -> None:
+    rows = CriticRows(torch.arange(6.0).view(6, 1), torch.tensor([[10.0], [20.0], [30.0]]), 100 * torch.eye(2))
+    expected = torch.tensor(
+        [[0, 10, 100, 0], [1, 10, 0, 100], [2, 20, 100, 0], [3, 20, 0, 100], [4, 30, 100, 0], [5, 30, 0, 100]]
+    )
+    assert torch.equal(rows.all(), expected.float())
+    assert torch.equal(rows.between(2, 6).all(), expected[2:].float())
+    index = torch.tensor([5, 0, 3])
+    for found in (rows.of(index), rows.taken(index).all(), rows.taken(index).of(slice(0, 3))):
+        assert torch.equal(found, expected[index].float())
+    assert torch.equal(rows.of(slice(1, 4)), expected[1:4].float())
 
 
 def test_nothing_observed_changes_nothing() -> None:
