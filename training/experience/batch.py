@@ -393,18 +393,19 @@ def batch_of(
     Returns:
         The rows over time x replica x agent, or over time x sequence for models with recurrent state.
     """
-    observations, final = (
+    observations, final_observations = (
         mapped(lambda tensor: tensor.flatten(0, 2), rollout.of(name, tag))
         for name in ("observations", "final_observations")
     )
     sequences, critic_rows = sequences_of(rollout, tag), None
     seen: Observations | CriticRows = observations
+    final: Observations | CriticRows = final_observations
     if critic_input is not None:
         seen = critic_rows = critic_input.of(rollout)
         final = critic_input.of(rollout, final=True)
     if sequences is not None:
-        seen, final = (rows.all() if isinstance(rows, CriticRows) else rows for rows in (seen, final))
-        estimate_values(model, sequences, seen, final, rollout.final_slot, estimator.values, estimator.final_values)
+        first, last = (rows.all() if isinstance(rows, CriticRows) else rows for rows in (seen, final))
+        estimate_values(model, sequences, first, last, rollout.final_slot, estimator.values, estimator.final_values)
     else:
         _estimate(model, seen, estimator.values)
         _estimate(model, final, estimator.final_values)

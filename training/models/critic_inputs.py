@@ -144,7 +144,7 @@ class SharedInput(CriticInput):
     def now(self, env: EnvWrapper) -> Tensor:
         """See ``CriticInput``."""
         present = self.present(env)
-        return self._rows(present).all().unflatten(0, (len(present), len(self.which)))
+        return self._rows(present).all().view(len(present), len(self.which), -1)
 
     def _rows(self, common: Tensor) -> CriticRows:
         return CriticRows(common.new_empty(len(common) * len(self.which), 0), common, self.which)
