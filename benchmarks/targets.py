@@ -84,7 +84,7 @@ TARGETS = [
     Target("simple_crypto", 8, tag="bob", random=("eve",)),
     Target("simple_push", -12, tag="good_agent", random=("adversary",)),
     Target("simple_reference", -10, tag="agent"),
-    Target("simple_speaker_listener", -17, tag="listener"),
+    Target("simple_speaker_listener", -10, tag="listener"),
     Target("simple_tag", 40, tag="adversary", random=("good_agent",)),
     Target("simple_world_comm", 12, tag="adversary", random=("good_agent",)),
     Target("matrix_game", 150, tag="agent"),
