@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -89,31 +89,23 @@ class Batch(Rows):
         Returns:
             A batch of ``n`` rows, or of ``n`` sequences.
         """
-        sequences, critic_rows = self.sequences, self.critic_rows
-        if critic_rows is not None:
-            critic_rows = critic_rows.taken(self.rows_of(index))
+        sequences = self.sequences
         if sequences is None:
-            return replace(self._taken(itemgetter(index)), critic_rows=critic_rows)
+            return self._taken(itemgetter(index))
         shape = sequences.begins.shape
         part = self._taken(lambda rows: rows.unflatten(0, shape)[:, index].flatten(0, 1))
-        return replace(part, sequences=sequences.of(index), critic_rows=critic_rows)
+        return replace(part, sequences=sequences.of(index))
 
-    @overload
-    def rows_of(self, index: Tensor) -> Tensor: ...
-
-    @overload
-    def rows_of(self, index: Tensor | slice) -> Tensor | slice: ...
-
-    def rows_of(self, index: Tensor | slice) -> Tensor | slice:
+    def rows_of(self, index: Tensor) -> Tensor:
         """Return the indices of the rows in :meth:`rows` of an index: int64, over time x sequence with sequences.
 
         Args:
-            index: ``[n]`` int64, rows or sequences, or a slice of them.
+            index: ``[n]`` int64, rows or sequences.
         """
         if self.sequences is None:
             return index
-        steps, count = self.sequences.begins.shape
-        return torch.arange(steps * count, device=self.weight.device).view(steps, count)[:, index].flatten()
+        steps = torch.arange(len(self.sequences.begins), device=index.device)
+        return (steps.unsqueeze(1) * len(self.sequences) + index).flatten()
 
     def partition(self, count: int, generator: torch.Generator) -> list[Tensor]:
         """Return the indices of this process's rows, or sequences, in each of ``count`` random minibatches.
@@ -176,6 +168,8 @@ class Batch(Rows):
 
     def _taken(self, take: Callable[[Tensor], Tensor]) -> Batch:
         taken: dict[str, Any] = {name: mapped(take, rows) for name, rows in self.columns().items()}
+        if self.critic_rows is not None:
+            taken["critic_rows"] = self.critic_rows.taken(take)
         return replace(self, **taken)
 
 
@@ -432,11 +426,12 @@ def batch_of(
 def _estimate(model: ValueFunction, seen: Observations | CriticRows, values: Tensor) -> None:
     """Write the value estimates of all observations, or rows, by a feed-forward model, in chunks."""
     flat, agents = values.view(-1), values.shape[-1]
-    width = rows_at_once(seen.between(0, agents).all() if isinstance(seen, CriticRows) else seen)
-    width = max(agents, width // agents * agents)
-    for first in range(0, len(flat), width):
-        last = first + width
+
+    def between(first: int, last: int) -> Observations:
         if isinstance(seen, CriticRows):
-            flat[first:last] = model.values(seen.between(first, last).all())
-        else:
-            flat[first:last] = model.values(mapped(itemgetter(slice(first, last)), seen))
+            return seen.between(first, last).all()
+        return mapped(itemgetter(slice(first, last)), seen)
+
+    width = max(agents, rows_at_once(between(0, agents)) // agents * agents)
+    for first in range(0, len(flat), width):
+        flat[first : first + width] = model.values(between(first, first + width))

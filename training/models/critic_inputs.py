@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,14 +56,6 @@ class CriticRows:
     def _is_plain(self) -> bool:
         return self.common.shape[1] + self.which.shape[1] == 0
 
-    def of(self, index: Tensor | slice) -> Tensor:
-        """Return the rows ``[n, size]`` of an index ``[n]`` int64 or a slice, in its order."""
-        if self._is_plain:
-            return self.own[index]
-        agents = len(self.which)
-        number = torch.arange(len(self), device=self.own.device)[index] if isinstance(index, slice) else index
-        return torch.cat([self.own[index], self.common[number // agents], self.which[number % agents]], dim=-1)
-
     def all(self) -> Tensor:
         """Return all rows ``[rows, size]``."""
         if self._is_plain:
@@ -71,16 +63,20 @@ class CriticRows:
         agents, replicas = len(self.which), len(self.common)
         common = self.common.unsqueeze(1).expand(-1, agents, -1)
         which = self.which.expand(replicas, -1, -1)
-        return torch.cat([self.own.view(replicas, agents, -1), common, which], dim=-1).flatten(0, 1)
+        return torch.cat([self.own.unflatten(0, (replicas, agents)), common, which], dim=-1).flatten(0, 1)
 
     def between(self, first: int, last: int) -> CriticRows:
         """Return the rows from ``first`` to before ``last``, those of whole replicas."""
         agents = len(self.which)
         return replace(self, own=self.own[first:last], common=self.common[first // agents : last // agents])
 
-    def taken(self, index: Tensor | slice) -> CriticRows:
-        """Return the rows of an index, stored one by one."""
-        rows = self.of(index)
+    def taken(self, take: Callable[[Tensor], Tensor]) -> CriticRows:
+        """Return the rows that a function takes of any tensor of rows, stored one by one."""
+        if self._is_plain:
+            rows = take(self.own)
+        else:
+            number, agents = take(torch.arange(len(self), device=self.own.device)), len(self.which)
+            rows = torch.cat([self.own[number], self.common[number // agents], self.which[number % agents]], dim=-1)
         return CriticRows(rows, rows.new_empty(len(rows), 0), rows.new_empty(1, 0))
 
 

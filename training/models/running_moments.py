@@ -57,13 +57,12 @@ class RunningMoments(nn.Module):
 
     def clipped(self, values: Tensor) -> Tensor:
         """Return ``forward(values)`` clipped to at most ten standard deviations, as the input of a network."""
-        standardised: Tensor = self(values)
-        return standardised.clamp_(-MAX_DEVIATIONS, MAX_DEVIATIONS)
+        return self.clipped_side_by_side([values])[0]
 
     def clipped_side_by_side(self, parts: Sequence[Tensor]) -> list[Tensor]:
         """Return :meth:`clipped` of rows ``[..., size]`` of each part of the elements, one part after the other."""
         sizes = [part.shape[-1] for part in parts]
-        moments = (each.split(sizes) for each in self.mean_and_deviation())
+        moments = (each.split(sizes, dim=-1) for each in self.mean_and_deviation())
         of_parts = zip(parts, *moments, strict=True)
         return [(part - m).div_(d).clamp_(-MAX_DEVIATIONS, MAX_DEVIATIONS) for part, m, d in of_parts]
 

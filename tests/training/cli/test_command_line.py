@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import yaml
 from paths import SUPPORT
 from PIL import Image
 from rich.table import Table
+from waiting import wait_until
 
 import warpdrive
 from warpdrive.training.cli.main import main
@@ -480,13 +480,3 @@ def test_what_cannot_be_drawn_is_not_offered_to_be_drawn(tmp_path, monkeypatch, 
     _, _, offered = printed.partition("next:\n")
     assert "warpdrive evaluate runs/Echo/" in offered
     assert "replay" not in offered and "tensorboard" not in offered
-
-
-def wait_until(condition, process, seconds=120):
-    """Wait for ``condition``; fail if ``process`` ends first or it takes too long."""
-    for _ in range(10 * seconds):
-        if condition():
-            return
-        assert process.poll() is None, f"ended with {process.returncode} before it was interrupted"
-        time.sleep(0.1)
-    raise TimeoutError

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from browser import Opened, browser, opened  # noqa: F401 (fixtures)
 from films import Painted, recording_of
+from waiting import wait_until
 
 import warpdrive as wd
 from warpdrive import draw
@@ -229,20 +230,15 @@ def test_the_state_of_a_run(
 # --- the page in a browser ---
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait in this process: the page forbids the evaluation of strings that ``wait_for_function`` needs."""
-    until = time.monotonic() + LONGEST
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def test_the_page_follows_the_training(
     server: WatchServer,
     run: RunFolder,
     opened: Opened,  # noqa: F811
 ) -> None:
-    """Its state, its curves, and its episodes, unless the user plays with the one that is shown."""
+    """Its state, its curves, and its episodes, unless the user plays with the one that is shown.
+
+    The page forbids the evaluation of strings that Playwright's ``wait_for_function`` needs.
+    """
 
     def record(number: int) -> None:
         page = Animation([Film(Painted(), recording_of([draw.RED] * 4))], max_frames=4).html()
