@@ -14,6 +14,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from gymnasium import spaces
+
 from gallery import ENTRIES
 from warpdrive.environment import Environment
 
@@ -85,6 +87,8 @@ def _properties(name: str, where: str, env: Environment) -> str:
 def _space(space: Any) -> str:
     if isinstance(space, dict):
         return ", ".join(f"{_space(own)} (`{tag}`)" for tag, own in space.items())
+    if isinstance(space, spaces.Box) and len(space.shape) > 1:  # its bounds can fill a page
+        return f"`Box({space.low.min()}, {space.high.max()}, {space.shape}, {space.dtype})`"
     return f"`{' '.join(str(space).split())}`"
 
 
