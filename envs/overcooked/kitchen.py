@@ -23,6 +23,8 @@ ONION, TOMATO, DISH, SOUP = 1, 2, 3, 4
 """Objects; 0 is none, and ``SOUP`` plus the number of a recipe a soup."""
 DIRECTIONS = ((0, -1), (0, 1), (1, 0), (-1, 0))
 """Steps (x, y) of the actions north, south, east and west."""
+CELL, CODE = np.uint16, np.uint8
+"""Types of cells, and of terrain, objects, recipes and directions. Unsigned ones need no check for negative indices."""
 INGREDIENTS = ("onion", "tomato")
 MOST_INGREDIENTS = 3
 RECIPES = (MOST_INGREDIENTS + 1) ** 2
@@ -100,9 +102,9 @@ class Kitchen:
         return len(self.rows[0])
 
     @property
-    def terrain(self) -> npt.NDArray[np.int32]:
-        """Terrain of each cell, ``[cells]`` int32."""
-        return np.array([TERRAIN.index(character) for character in "".join(self.rows)], np.int32)
+    def terrain(self) -> npt.NDArray[np.uint8]:
+        """Terrain of each cell, ``[cells]`` uint8."""
+        return np.array([TERRAIN.index(character) for character in "".join(self.rows)], CODE)
 
     def cells_of(self, terrain: int) -> list[int]:
         """Return the cells with a terrain, row by row."""
@@ -177,6 +179,19 @@ def distances(of: Kitchen) -> npt.NDArray[np.float64]:
     return found
 
 
+def neighbours(of: Kitchen) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+    """Return what a player faces in each cell and direction, and the cell to which each action leads.
+
+    Returns:
+        ``[cells, 4]`` and ``[cells, 6]``, uint16.
+    """
+    terrain = of.terrain
+    own = np.arange(terrain.size)[:, None]
+    faced = (own + [x + y * of.width for x, y in DIRECTIONS]) % terrain.size  # players are never at the border
+    moves = np.where(terrain[faced] == FREE, faced, own)
+    return faced.astype(CELL), np.hstack([moves, own, own]).astype(CELL)
+
+
 def nearest(of: Kitchen, found: npt.NDArray[np.float64], terrain: int) -> npt.NDArray[np.int32]:
     """Return the cells with a terrain in the order of their distances, the first in row order if they are equal.
 
@@ -234,6 +249,8 @@ def _grid(text: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
             if (x in (0, len(row) - 1) or y in (0, len(rows) - 1)) and character not in TERRAIN[1:]:
                 raise DefinitionError(f"grid has a free cell in row {y}, column {x}, but its border must not be free.")
     cells = "".join(rows)
+    if len(cells) > np.iinfo(CELL).max:
+        raise DefinitionError(f"grid has {len(cells):,} cells, but it can have {np.iinfo(CELL).max:,}.")
     players = sorted(character for character in cells if character.isdigit())
     if len(players) < 2 or players != [str(player + 1) for player in range(len(players))]:
         raise DefinitionError(f"grid has the players {shown(players)}, expected 1, 2 and so on, each once.")

@@ -15,6 +15,8 @@ import warpdrive as wd
 from warpdrive.envs.common import parameters
 from warpdrive.envs.overcooked import kitchen, picture, reference
 from warpdrive.envs.overcooked.kitchen import (
+    CELL,
+    CODE,
     COUNTER,
     DISH,
     DISHES,
@@ -50,14 +52,14 @@ def step(
     # actions
     actions,
     # constants
-    num_agents, num_cells, num_pots, old_dynamics, terrain, pot_at, offsets, recipe_value, recipe_time,
+    num_agents, num_cells, num_pots, old_dynamics, terrain, pot_at, faced, moves, recipe_value, recipe_time,
     placement_reward, dish_reward, soup_reward, shaping_coefficient,
     # out
     rewards, shaped_rewards, sparse_rewards,
 ):  # fmt: skip
     """Let all players interact in turn, then move all of them unless two collide, then cook."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    wanted = cuda.shared.array(num_agents, np.int32)
+    wanted = cuda.shared.array(num_agents, CELL)
     if agent == 0:
         worth_a_dish = 0
         for pot in range(num_pots):
@@ -69,7 +71,7 @@ def step(
         for player in range(num_agents):
             shaped, sparse = ZERO, ZERO
             if actions[env, player] == INTERACT:
-                cell = position[env, player] + offsets[facing[env, player]]
+                cell = faced[position[env, player], facing[env, player]]
                 kind, hand = terrain[cell], held[env, player]
                 if kind == COUNTER:
                     there = objects[env, cell]
@@ -115,11 +117,9 @@ def step(
         collide = False
         for player in range(num_agents):
             action, cell = actions[env, player], position[env, player]
-            ahead = cell
             if action < STAY:
                 facing[env, player] = action
-                ahead = cell + offsets[action]
-                ahead = ahead if terrain[ahead] == FREE else cell
+            ahead = moves[cell, action]
             wanted[player] = ahead
             for other in range(player):
                 swap = wanted[other] == cell and ahead == position[env, other]
@@ -136,6 +136,12 @@ def step(
 
 
 @wd.device_function
+def slot_of(player, reader):
+    """Return the place of a player in the observation of ``reader``: 0 for itself, then the others by their numbers."""
+    return 0 if reader == player else (player + 1 if player < reader else player)
+
+
+@wd.device_function
 def write(observations, env, agent, x, y, layer, channels_first, value):
     """Write an element of a grid observation."""
     if channels_first:
@@ -149,19 +155,19 @@ def write_object(observations, env, agent, x, y, first, channels_first, content)
     """Write an object into the layers of objects: those of soups, dishes, onions, tomatoes."""
     if content >= SOUP:
         recipe = content - SOUP
-        write(observations, env, agent, x, y, first + 2, channels_first, np.float32(recipe % BASE))
-        write(observations, env, agent, x, y, first + 3, channels_first, np.float32(recipe // BASE))
-        write(observations, env, agent, x, y, first + 5, channels_first, ONE)
+        write(observations, env, agent, x, y, first + 2, channels_first, recipe % BASE)
+        write(observations, env, agent, x, y, first + 3, channels_first, recipe // BASE)
+        write(observations, env, agent, x, y, first + 5, channels_first, 1)
     elif content > 0:
         layer = first + (6 if content == DISH else (7 if content == ONION else 8))
-        write(observations, env, agent, x, y, layer, channels_first, ONE)
+        write(observations, env, agent, x, y, layer, channels_first, 1)
 
 
 @wd.device_function
 def clear_object(observations, env, agent, x, y, first, channels_first):
     """Clear the layers of objects in a cell other than a pot."""
     for layer in range(6):
-        write(observations, env, agent, x, y, first + (layer if layer < 2 else layer + 1) + 2, channels_first, ZERO)
+        write(observations, env, agent, x, y, first + (layer if layer < 2 else layer + 1) + 2, channels_first, 0)
 
 
 @wd.kernel
@@ -174,7 +180,10 @@ def observe_grid(
     # out
     observations,
 ):  # fmt: skip
-    """Write all layers in the first observation of an episode, and afterwards those of players, pots and changes."""
+    """Write all layers in the first observation of an episode, and afterwards those of players, pots and changes.
+
+    Each thread writes its player and its share of counters and pots into the observations of all players.
+    """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     first = 5 * num_agents + 6
     is_new = timestep[env] == 0
@@ -184,47 +193,51 @@ def observe_grid(
             for j in range(of_second):
                 for k in range(of_third):
                     observations[env, agent, i, j, k] = empty_kitchen[i, j, k]
+    else:
+        x, y = seen_position[env, agent] % width, seen_position[env, agent] // width
+        for reader in range(num_agents):
+            slot = slot_of(agent, reader)
+            layer = num_agents + 4 * slot + seen_facing[env, agent]
+            write(observations, env, reader, x, y, slot, channels_first, 0)
+            write(observations, env, reader, x, y, layer, channels_first, 0)
+            clear_object(observations, env, reader, x, y, first, channels_first)
     if episode_length - timestep[env] < URGENT:
-        for cell in range(num_cells):
-            write(observations, env, agent, cell % width, cell // width, num_layers - 1, channels_first, ONE)
-    for counter in range(num_counters):
+        urgency = num_layers - 1
+        written = observations[env, agent, urgency, 0, 0] if channels_first else observations[env, agent, 0, 0, urgency]
+        if written == 0:
+            for cell in range(num_cells):
+                write(observations, env, agent, cell % width, cell // width, urgency, channels_first, 1)
+    cuda.syncthreads()
+    for counter in range(agent, num_counters, num_agents):
         cell = counter_cells[counter]
         content = objects[env, cell]
         if is_new or content != seen_objects[env, cell]:
-            clear_object(observations, env, agent, cell % width, cell // width, first, channels_first)
-            write_object(observations, env, agent, cell % width, cell // width, first, channels_first, content)
-    for pot in range(num_pots):
+            x, y = cell % width, cell // width
+            for reader in range(num_agents):
+                clear_object(observations, env, reader, x, y, first, channels_first)
+                write_object(observations, env, reader, x, y, first, channels_first, content)
+            seen_objects[env, cell] = content
+    for pot in range(agent, num_pots, num_agents):
         x, y = pot_cells[pot] % width, pot_cells[pot] // width
         recipe, tick = pot_recipe[env, pot], pot_tick[env, pot]
-        onions, tomatoes = np.float32(recipe % BASE), np.float32(recipe // BASE)
+        onions, tomatoes = recipe % BASE, recipe // BASE
         left = recipe_time[recipe] - tick
         cooks = tick >= 0
-        write(observations, env, agent, x, y, first, channels_first, ZERO if cooks else onions)
-        write(observations, env, agent, x, y, first + 1, channels_first, ZERO if cooks else tomatoes)
-        write(observations, env, agent, x, y, first + 2, channels_first, onions if cooks else ZERO)
-        write(observations, env, agent, x, y, first + 3, channels_first, tomatoes if cooks else ZERO)
-        write(observations, env, agent, x, y, first + 4, channels_first, np.float32(left) if cooks else ZERO)
-        write(observations, env, agent, x, y, first + 5, channels_first, ONE if cooks and left <= 0 else ZERO)
-    if not is_new:
-        for player in range(num_agents):
-            slot = 0 if player == agent else (player + 1 if player < agent else player)
-            x, y = seen_position[env, player] % width, seen_position[env, player] // width
-            layer = num_agents + 4 * slot + seen_facing[env, player]
-            write(observations, env, agent, x, y, slot, channels_first, ZERO)
-            write(observations, env, agent, x, y, layer, channels_first, ZERO)
-            clear_object(observations, env, agent, x, y, first, channels_first)
-    for player in range(num_agents):
-        slot = 0 if player == agent else (player + 1 if player < agent else player)
-        x, y = position[env, player] % width, position[env, player] // width
-        layer = num_agents + 4 * slot + facing[env, player]
-        write(observations, env, agent, x, y, slot, channels_first, ONE)
-        write(observations, env, agent, x, y, layer, channels_first, ONE)
-        write_object(observations, env, agent, x, y, first, channels_first, held[env, player])
-    cuda.syncthreads()
-    seen_position[env, agent], seen_facing[env, agent] = position[env, agent], facing[env, agent]
-    if agent == 0:
-        for counter in range(num_counters):
-            seen_objects[env, counter_cells[counter]] = objects[env, counter_cells[counter]]
+        for reader in range(num_agents):
+            write(observations, env, reader, x, y, first, channels_first, 0 if cooks else onions)
+            write(observations, env, reader, x, y, first + 1, channels_first, 0 if cooks else tomatoes)
+            write(observations, env, reader, x, y, first + 2, channels_first, onions if cooks else 0)
+            write(observations, env, reader, x, y, first + 3, channels_first, tomatoes if cooks else 0)
+            write(observations, env, reader, x, y, first + 4, channels_first, left if cooks else 0)
+            write(observations, env, reader, x, y, first + 5, channels_first, 1 if cooks and left <= 0 else 0)
+    cell, towards = position[env, agent], facing[env, agent]
+    x, y = cell % width, cell // width
+    for reader in range(num_agents):
+        slot = slot_of(agent, reader)
+        write(observations, env, reader, x, y, slot, channels_first, 1)
+        write(observations, env, reader, x, y, num_agents + 4 * slot + towards, channels_first, 1)
+        write_object(observations, env, reader, x, y, first, channels_first, held[env, agent])
+    seen_position[env, agent], seen_facing[env, agent] = cell, towards
 
 
 @wd.kernel
@@ -381,8 +394,9 @@ class Overcooked(wd.Environment):
 
     ## Observation Space
 
-    With `encoding="lossless_state_encoding"`, a `Box` of shape `(width, height, 5 N + 16)`, float32, for N chefs:
-    `(5, 4, 26)` by default. With `channels_first=True` the layers are the first axis, as convolutional models expect.
+    With `encoding="lossless_state_encoding"`, a `Box` of shape `(width, height, 5 N + 16)` for N chefs: `(5, 4, 26)` by
+    default. Its dtype is uint8, or float32 if a soup takes more than 255 steps. With `channels_first=True` the layers
+    are the first axis, as convolutional models expect.
 
     | Layers (N = 2) | Observation | Min | Max |
     | --- | --- | --- | --- |
@@ -542,19 +556,20 @@ class Overcooked(wd.Environment):
         own = self.kitchen
         self.terrain, self.width, self.height = own.terrain, own.width, len(own.rows)
         self.num_cells = len(self.terrain)
-        self.free_cells = np.array(own.cells_of(FREE), np.int32)
+        self.free_cells = np.array(own.cells_of(FREE), CELL)
         self.num_free = len(self.free_cells)
-        self.pot_cells = np.array(own.cells_of(POT), np.int32)
+        self.pot_cells = np.array(own.cells_of(POT), CELL)
         self.num_pots = len(self.pot_cells)
         things = ((self.num_cells, picture.OF_THING), (self.num_pots, picture.OF_POT))
         self.things_per_agent = sum(each * -(-count // self.num_agents) for count, each in things)
-        self.counter_cells = np.array(own.cells_of(COUNTER) or [0], np.int32)
+        self.counter_cells = np.array(own.cells_of(COUNTER) or [0], CELL)
         self.num_counters = len(own.cells_of(COUNTER))
-        self.pot_at = np.zeros(self.num_cells, np.int32)
+        self.pot_at = np.zeros(self.num_cells, CODE)
         self.pot_at[self.pot_cells] = np.arange(self.num_pots)
-        self.offsets = np.array([x + y * self.width for x, y in kitchen.DIRECTIONS], np.int32)
+        self.faced, self.moves = kitchen.neighbours(own)
+        self.grid_dtype = np.uint8 if own.time.max() <= np.iinfo(np.uint8).max else np.float32
         self.num_layers = 5 * self.num_agents + LAYERS_OF_OBJECTS + 1
-        layers = np.zeros((self.width, self.height, self.num_layers), np.float32)
+        layers = np.zeros((self.width, self.height, self.num_layers), self.grid_dtype)
         for i, terrain in enumerate((POT, COUNTER, ONIONS, TOMATOES, DISHES, SERVING)):
             layers[:, :, 5 * self.num_agents + i] = terrain == self.terrain.reshape(self.height, self.width).T
         self.empty_kitchen = np.ascontiguousarray(np.moveaxis(layers, 2, 0)) if self.channels_first else layers
@@ -574,7 +589,7 @@ class Overcooked(wd.Environment):
         for cell, towards in itertools.product(self.free_cells, range(4)):
             row = self.fixed_features[cell, towards]
             row[towards] = 1
-            row[-4:] = self.terrain[cell + self.offsets] != FREE
+            row[-4:] = self.terrain[self.faced[cell]] != FREE
             for at, kind in ((8, ONIONS), (10, TOMATOES), (12, DISHES), (18, SERVING)):
                 row[at : at + 2] = self._towards(cell, places[kind][cell, towards])
             for i, pot in enumerate(self.nearest_pots[cell, towards, :pots]):
@@ -587,12 +602,12 @@ class Overcooked(wd.Environment):
         return there % self.width - cell % self.width, there // self.width - cell // self.width
 
     def _grid_space(self) -> spaces.Box:
-        high = np.ones((self.width, self.height, self.num_layers), np.float32)
+        high = np.ones((self.width, self.height, self.num_layers), self.grid_dtype)
         objects = 5 * self.num_agents + 6
         high[:, :, objects : objects + 4] = FULL
         high[:, :, objects + 4] = max(self.recipe_time.max(), 1)
         high = np.moveaxis(high, 2, 0) if self.channels_first else high
-        return spaces.Box(np.zeros_like(high), high, dtype=np.float32)
+        return spaces.Box(np.zeros_like(high), high, dtype=self.grid_dtype)
 
     def _features_space(self) -> spaces.Box:
         longest = float(max(self.width, self.height, self.recipe_time.max(), FULL))
@@ -600,27 +615,28 @@ class Overcooked(wd.Environment):
         return spaces.Box(-longest, longest, shape, np.float32)
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return the start state of the layout, int32, except rewards.
+        """Return the start state of the layout, uint8 unless another dtype is given.
 
-        Per player: ``position`` (y * width + x), ``facing`` (0 to 3: north, south, east, west) and ``held`` (0 nothing,
-        1 onion, 2 tomato, 3 dish, 4 + recipe: soup; a recipe is the number of onions + 4 times that of tomatoes);
-        ``shaped_rewards`` and ``sparse_rewards`` of the last step, float32. Per cell: ``objects``, what lies on the
-        counter, as in ``held``. Per pot, row by row: ``pot_recipe`` and ``pot_tick``, the time since cooking began, -1
-        before. ``seen_position``, ``seen_facing`` and ``seen_objects`` are those of the present grid observations.
+        Per player: ``position`` (y * width + x), uint16; ``facing`` (0 to 3: north, south, east, west) and ``held`` (0
+        nothing, 1 onion, 2 tomato, 3 dish, 4 + recipe: soup; a recipe is the number of onions + 4 times that of
+        tomatoes); ``shaped_rewards`` and ``sparse_rewards`` of the last step, float32. Per cell: ``objects``, what lies
+        on the counter, as in ``held``. Per pot, row by row: ``pot_recipe``, and ``pot_tick``, the time since cooking
+        began, -1 before, int32. ``seen_position``, ``seen_facing`` and ``seen_objects`` are those of the present grid
+        observations.
         """
         players, pots = self.num_agents, self.num_pots
         of_grid = {
-            "seen_position": np.zeros(players, np.int32),
-            "seen_facing": np.zeros(players, np.int32),
-            "seen_objects": np.zeros(self.num_cells, np.int32),
+            "seen_position": np.zeros(players, CELL),
+            "seen_facing": np.zeros(players, CODE),
+            "seen_objects": np.zeros(self.num_cells, CODE),
         }
         return {
             **(of_grid if self.encoding == "lossless_state_encoding" else {}),
-            "position": np.array(self.kitchen.starts, np.int32),
-            "facing": np.full(players, NORTH, np.int32),
-            "held": np.zeros(players, np.int32),
-            "objects": np.zeros(self.num_cells, np.int32),
-            "pot_recipe": np.zeros(pots, np.int32),
+            "position": np.array(self.kitchen.starts, CELL),
+            "facing": np.full(players, NORTH, CODE),
+            "held": np.zeros(players, CODE),
+            "objects": np.zeros(self.num_cells, CODE),
+            "pot_recipe": np.zeros(pots, CODE),
             "pot_tick": np.full(pots, IDLE, np.int32),
             "shaped_rewards": np.zeros(players, np.float32),
             "sparse_rewards": np.zeros(players, np.float32),
@@ -630,7 +646,7 @@ class Overcooked(wd.Environment):
         """Return the state after ``actions`` (``[num_agents]`` int), computed by the class of ``overcooked_ai``."""
         return reference.step(self, state, actions)
 
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[Any]:
         """Return the observations of ``state``, computed by the class of ``overcooked_ai``."""
         return reference.observe(self, state)
 

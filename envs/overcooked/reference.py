@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpdrive.envs.overcooked.kitchen import DISH, MOST_INGREDIENTS, ONION, SOUP, TOMATO
+from warpdrive.envs.overcooked.kitchen import CELL, CODE, DISH, MOST_INGREDIENTS, ONION, SOUP, TOMATO
 
 if TYPE_CHECKING:
     from warpdrive.envs.overcooked.overcooked import Overcooked
@@ -113,8 +113,8 @@ def taken(env: Overcooked, other: Any) -> dict[str, Any]:
     def code_of(thing: Any) -> int:
         return 0 if thing is None else CODES[thing.name] if thing.name != "soup" else SOUP + recipe_of(thing)
 
-    objects = np.zeros(env.num_cells, np.int32)
-    recipes, ticks = np.zeros(env.num_pots, np.int32), np.full(env.num_pots, -1, np.int32)
+    objects = np.zeros(env.num_cells, CODE)
+    recipes, ticks = np.zeros(env.num_pots, CODE), np.full(env.num_pots, -1, np.int32)
     for place, thing in other.objects.items():
         cell = cell_of(place)
         if cell in env.pot_cells:
@@ -123,9 +123,9 @@ def taken(env: Overcooked, other: Any) -> dict[str, Any]:
             objects[cell] = code_of(thing)
     directions = mdp.Direction.DIRECTION_TO_INDEX
     return {
-        "position": np.array([cell_of(player.position) for player in other.players], np.int32),
-        "facing": np.array([directions[player.orientation] for player in other.players], np.int32),
-        "held": np.array([code_of(player.held_object) for player in other.players], np.int32),
+        "position": np.array([cell_of(player.position) for player in other.players], CELL),
+        "facing": np.array([directions[player.orientation] for player in other.players], CODE),
+        "held": np.array([code_of(player.held_object) for player in other.players], CODE),
         "objects": objects,
         "pot_recipe": recipes,
         "pot_tick": ticks,
@@ -159,23 +159,23 @@ def step(env: Overcooked, state: dict[str, Any], actions: npt.NDArray[Any]) -> d
     }
 
 
-def observe(env: Overcooked, state: dict[str, Any]) -> npt.NDArray[np.float32]:
+def observe(env: Overcooked, state: dict[str, Any]) -> npt.NDArray[Any]:
     """Return the observations of ``state``, ``[num_agents, *shape]``."""
     return encoded(env, put(env, state))
 
 
-def encoded(env: Overcooked, other: Any) -> npt.NDArray[np.float32]:
+def encoded(env: Overcooked, other: Any) -> npt.NDArray[Any]:
     """Return the observations of an ``OvercookedState``, ``[num_agents, *shape]``."""
     of_grid = _instance(env)
     if env.encoding == "featurize_state":
-        return np.stack(of_grid.featurize_state(other, env.original[1], num_pots=env.num_observed_pots)).astype(
-            np.float32
-        )
-    views = [_grid(of_grid, other, player, env.episode_length) for player in range(env.num_agents)]
-    return np.stack([np.moveaxis(view, 2, 0) if env.channels_first else view for view in views])
+        views = of_grid.featurize_state(other, env.original[1], num_pots=env.num_observed_pots)
+    else:
+        views = [_grid(of_grid, other, player, env.episode_length) for player in range(env.num_agents)]
+        views = [np.moveaxis(view, 2, 0) if env.channels_first else view for view in views]
+    return np.stack(views).astype(env.observation_space.dtype)
 
 
-def _grid(of_grid: Any, other: Any, player: int, horizon: int) -> npt.NDArray[np.float32]:
+def _grid(of_grid: Any, other: Any, player: int, horizon: int) -> npt.NDArray[Any]:
     """Return the grid observation of a player.
 
     The package encodes two players. For more, the player is encoded with each other, what the rest holds as objects.
@@ -193,7 +193,7 @@ def _grid(of_grid: Any, other: Any, player: int, horizon: int) -> npt.NDArray[np
             of_grid.num_players = number
     first = found[0]
     parts = [first[:, :, :1], *(one[:, :, 1:2] for one in found), first[:, :, 2:6], *(one[:, :, 6:10] for one in found)]
-    return np.concatenate([*parts, first[:, :, 10:]], axis=2).astype(np.float32)
+    return np.concatenate([*parts, first[:, :, 10:]], axis=2)
 
 
 def busy(env: Overcooked, observations: dict[str, npt.NDArray[Any]], rng: np.random.Generator) -> npt.NDArray[np.int32]:
