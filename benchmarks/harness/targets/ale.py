@@ -2,6 +2,7 @@
 
     cd benchmarks && python -m harness.targets.ale ../runs/atari_pong_ram --episodes 20
     cd benchmarks && python -m harness.targets.ale ../runs/atari_pong_small --screen 42   # needs opencv-python
+    python -m harness.targets.ale ../runs/atari_breakout_small --game ALE/Breakout-v5 --screen 42 --fire
 
 The environment is ``ALE/Pong-v5``, four frames a step, with the sticky actions of the run. Observations are the memory,
 or with ``--screen`` the pictures of Gymnasium's ``AtariPreprocessing``, stacked. Each episode begins with up to 30
@@ -24,6 +25,7 @@ from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 import warpdrive as wd
 
 SKIP = 4
+FIRE = 1
 
 
 class IdleFrames(gymnasium.Wrapper):  # type: ignore[type-arg]
@@ -38,7 +40,28 @@ class IdleFrames(gymnasium.Wrapper):  # type: ignore[type-arg]
         return ale.getRAM(), info
 
 
-def made(game: str, stack: int, sticky: float, screen: int | None) -> gymnasium.Env:  # type: ignore[type-arg]
+class Fire(gymnasium.Wrapper):  # type: ignore[type-arg]
+    """A step of fire at the beginning and after each lost life, as ``fire_on_reset`` with ``terminal_on_life_loss``."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """See ``gymnasium.Env``."""
+        super().reset(seed=seed, options=options)
+        seen, *_, info = super().step(FIRE)
+        return seen, info
+
+    def step(self, action: int) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """See ``gymnasium.Env``."""
+        lives = self.unwrapped.ale.lives()  # type: ignore[attr-defined]
+        seen, reward, terminated, truncated, info = super().step(action)
+        if self.unwrapped.ale.lives() < lives and not (terminated or truncated):  # type: ignore[attr-defined]
+            seen, more, terminated, truncated, info = super().step(FIRE)
+            reward = float(reward) + float(more)
+        return seen, reward, terminated, truncated, info
+
+
+def made(  # type: ignore[type-arg]
+    game: str, stack: int, sticky: float, screen: int | None, fire: bool
+) -> gymnasium.Env:
     """Return the environment, whose observations are ``[stack, ...]``.
 
     Args:
@@ -46,11 +69,15 @@ def made(game: str, stack: int, sticky: float, screen: int | None) -> gymnasium.
         stack: The number of stacked observations.
         sticky: The probability that an action is repeated.
         screen: The height and width of pictures in grey levels; None for the memory.
+        fire: If True, fire is pressed where a life begins.
     """
     make = partial(gymnasium.make, game, repeat_action_probability=sticky)
+    env: gymnasium.Env[Any, Any]
     if screen is None:
-        return FrameStackObservation(IdleFrames(make(obs_type="ram", frameskip=SKIP)), stack)
-    return FrameStackObservation(AtariPreprocessing(make(frameskip=1), frame_skip=SKIP, screen_size=screen), stack)
+        env = IdleFrames(make(obs_type="ram", frameskip=SKIP))
+    else:
+        env = AtariPreprocessing(make(frameskip=1), frame_skip=SKIP, screen_size=screen)
+    return FrameStackObservation(Fire(env) if fire else env, stack)
 
 
 def play(env: gymnasium.Env, act: Callable[[Any], Any], seed: int) -> float:  # type: ignore[type-arg]
@@ -71,13 +98,20 @@ def main() -> None:
     parser.add_argument("--screen", type=int, help="height and width of the pictures; the default is the memory")
     parser.add_argument("--stack", type=int, help="stacked observations (default: 2 of the memory, 4 pictures)")
     parser.add_argument("--sticky", type=float, default=0.0, help="repeat_action_probability (default: %(default)s)")
+    parser.add_argument("--fire", action="store_true", help="press fire where a life begins, as Breakout needs")
     parser.add_argument("--deterministic", action="store_true", help="take the most probable action")
     options = parser.parse_args()
     gymnasium.register_envs(ale_py)
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     policy = wd.load_policy(options.run)
     shape = (-1,) if options.screen is None else (-1, options.screen, options.screen)
-    env = made(options.game, options.stack or (2 if options.screen is None else 4), options.sticky, options.screen)
+    env = made(
+        options.game,
+        options.stack or (2 if options.screen is None else 4),
+        options.sticky,
+        options.screen,
+        options.fire,
+    )
 
     def act(seen: npt.NDArray[np.uint8]) -> Any:
         return policy.act(np.asarray(seen).reshape(shape), deterministic=options.deterministic)
