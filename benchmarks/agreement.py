@@ -51,6 +51,7 @@ ENVIRONMENTS: dict[str, dict[str, dict[str, Any]]] = {
         ", 15x15-4p-5f": {"field_size": 15, "players": 4, "max_num_food": 5, "force_coop": False},
     },
     "matrix_game": {", climbing": {}, ", 3 agents": {"payoff": "climbing-3p", "observe_actions": True}},
+    "connect_four": {", 6 x 7": {}, ", 9 x 9, five in a line": {"rows": 9, "columns": 9, "connect": 5}},
     "overcooked": {
         ", cramped_room": {},
         ", asymmetric_advantages, vectors": {"layout": "asymmetric_advantages", "encoding": "featurize_state"},
@@ -115,6 +116,7 @@ def main() -> None:
             "rware",
             "tag_gridworld",
             "battle",
+            "connect_four",
         )
         stored = {(cells[0], cells[2]): row(cells) for cells in map(cells_of, rows.get(name, ()))}
         compared = list(itertools.product(ENVIRONMENTS[name], [False] + [True] * is_stated))

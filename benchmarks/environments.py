@@ -2,10 +2,10 @@
 
     python benchmarks/environments.py            # writes benchmarks/results/environments.md
     python benchmarks/environments.py --quick    # one short run of each, print only
-    python benchmarks/environments.py --peer-python PATH    # interpreter of an environment with JaxMARL and Jumanji
+    python benchmarks/environments.py --peer-python PATH    # interpreter with JaxMARL, Jumanji and pgx
 
-Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, Jumanji, mpe2, lbforaging, matrixgames, overcooked_ai, rware;
-those that are not installed are reported as missing.
+Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, Jumanji, pgx, PettingZoo, mpe2, lbforaging, matrixgames,
+overcooked_ai, rware; those that are not installed are reported as missing.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def particles(name: str, cores: int) -> dict[str, Peer]:
 
 
 def in_jax(library: str, name: str, cores: int) -> dict[str, Peer]:
-    """Return an environment of JaxMARL or Jumanji on one core and on ``cores``."""
+    """Return an environment of JaxMARL, Jumanji or pgx on one core and on ``cores``."""
     counts = sorted({1, cores})
     return {f"{library}, {n} core{'s' * (n > 1)}": peers.in_jax(library.lower(), name, n) for n in counts}
 
@@ -105,7 +105,7 @@ def workloads(cores: int) -> list[Workload]:
         for title, (name, replicas, config) in CONFIGURATIONS.items()
     ]
     foraging, warehouse = (in_jax("Jumanji", name, cores) for name in ("LevelBasedForaging", "RobotWarehouse"))
-    kitchen = in_jax("JaxMARL", "overcooked", cores)
+    kitchen, game = in_jax("JaxMARL", "overcooked", cores), in_jax("pgx", "connect_four", cores)
     return [
         Workload("cartpole", 16_384, classic("CartPole-v1", 16_384, **own)),
         Workload("acrobot", 16_384, classic("Acrobot-v1")),
@@ -120,6 +120,7 @@ def workloads(cores: int) -> list[Workload]:
         Workload("matrix_game", 4096, {"matrixgames, 1 replica": peers.matrixgames}),
         Workload("overcooked", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai(), **kitchen}),
         Workload("overcooked, vectors", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai(**VECTORS)}, VECTORS),
+        Workload("connect_four", 1024, {"PettingZoo, 1 replica": peers.connect_four, **game}),
         Workload("atari", 64, {"ale-py, vector": peers.ale_py("pong")}),
         *tags,
         Workload("battle", 64, {}),
@@ -234,7 +235,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these environments; nothing is written")
     parser.add_argument("--note", default="", help="remark for the head of the page")
     parser.add_argument(
-        "--peer-python", metavar="PATH", help="interpreter with JaxMARL and Jumanji (default: this one)"
+        "--peer-python", metavar="PATH", help="interpreter with JaxMARL, Jumanji and pgx (default: this one)"
     )
     options = parser.parse_args()
     peers.python = options.peer_python or peers.python

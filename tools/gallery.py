@@ -104,8 +104,9 @@ class Entry:
         return wd.make(settings.name, **{**settings.parameters, **own})
 
     def policies(self) -> dict[str, wd.TrainedPolicy]:
-        """Load the policies, by policy tag."""
-        return {tag: wd.load_policy(POLICIES / self.name, tag) for tag in self.make().policy_tags}
+        """Load the policies, by policy tag; past versions of a policy are that policy."""
+        sections = self.run_config().policy
+        return {tag: wd.load_policy(POLICIES / self.name, getattr(sections[tag], "of", tag)) for tag in sections}
 
     @torch.no_grad()
     def film(self) -> Film:
@@ -263,6 +264,14 @@ ENTRIES = [
         max_steps=120,
         width=720,
         fps=6.0,
+    ),
+    Entry(
+        "connect_four",
+        "Two copies of a policy that was trained by self-play play connect four, in turns.",
+        Shot(range(31), width=480, fps=3.0),
+        max_steps=60,
+        width=720,
+        fps=3.0,
     ),
     Entry(
         "atari",

@@ -83,13 +83,16 @@ class Environment:
     """Constructor parameters of a small instance, with which ``warpdrive check`` interprets kernels by default."""
     termination_meaning: ClassVar[str] = "the episode terminated"
     """Description of the meaning of termination, for printed results: ``"the runner was caught"``."""
+    turn_based: ClassVar[bool] = False
+    """True for games in turns, in which inactive agents wait: they have not left the episode."""
     steps_on_host: ClassVar[bool] = False
     """True for environments of other libraries, which :class:`warpdrive.HostEnv` steps."""
     controls: Mapping[str, Any] = {}
     """Actions of people in pages of ``warpdrive web``, by key, or a dict of these for each policy tag.
 
     A key is ``"left"``, ``"right"``, ``"up"``, ``"down"``, ``"space"``, ``"enter"``, a letter or a digit; several at
-    once are joined by ``"+"``, and ``""`` is none. The action is an integer for Discrete, and a dict from component to
+    once are joined by ``"+"``, and ``""`` is none; with ``"": None`` the game waits for a key if the agent is active,
+    and each press is one action. The action is an integer for Discrete, and a dict from component to
     value for MultiDiscrete and Box, in which the values of all pressed keys are added. Components that no key sets
     are 0.
     """

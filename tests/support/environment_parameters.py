@@ -76,6 +76,10 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
         {**SHORT, "payoff": [[1.5, -2.0, 3.0], [4.0, 5.0, -6.0]], "observe_actions": True},
         {**SHORT, "payoff": "climbing-3p"},
     ],
+    "connect_four": [
+        {"rows": 2, "columns": 4, "connect": 3},
+        {"rows": 9, "columns": 8, "connect": 5, "starts": "yellow"},
+    ],
     "overcooked": [
         {
             "horizon": 17,
@@ -118,8 +122,8 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
 
 Tests that use the same ones share compiled kernels, of which numbers of agents and sizes of observations are constants.
 """
-LENGTH = {"lbf": "max_episode_steps", "overcooked": "horizon", "rware": "max_steps"}
-"""Names of the parameter for the length of an episode, where it is not ``episode_length``."""
+LENGTH = {"lbf": "max_episode_steps", "overcooked": "horizon", "rware": "max_steps", "connect_four": None}
+"""Names of the parameter for the length of an episode, where it is not ``episode_length``; None if there is none."""
 UNLIKE = [
     name for name in CONFIGURATIONS if name in ("simple_tag", "simple_world_comm") or not name.startswith("simple")
 ]

@@ -176,7 +176,7 @@ def controls_of(env: EnvWrapper) -> dict[str, dict[str, Any]]:
         for combination, action in own.items():
             _check_control(environment, env.action_spaces[tag], combination, action)
         found[tag] = {
-            key: action if isinstance(action, int) else {str(place): value for place, value in action.items()}
+            key: {str(place): value for place, value in action.items()} if isinstance(action, Mapping) else action
             for key, action in own.items()
         }
     return found
@@ -189,6 +189,8 @@ def _digits(space: spaces.Space[Any]) -> dict[str, Any]:
 
 
 def _check_control(environment: Any, space: spaces.Space[Any], combination: Any, action: Any) -> None:
+    if combination == "" and action is None:
+        return
     names = combination.split("+") if isinstance(combination, str) else [None]
     if combination != "" and not set(names) <= _KEYS:
         raise _wrong(

@@ -21,7 +21,9 @@ RENDER_FPS = 30
 class PettingZooEnv(ParallelEnv[str, Any, Any]):
     """One replica as a ``ParallelEnv``; see :func:`warpdrive.to_pettingzoo`.
 
-    Agents are called ``<tag>_<index>``. An agent that leaves the episode is terminated.
+    Agents are called ``<tag>_<index>``. An agent that leaves the episode is terminated. In a game in turns all agents
+    are in the episode until it ends, and ``active`` in the info of an agent is True if it is its turn; the actions of
+    others have no effect.
 
     Attributes:
         replicas: The EnvWrapper.
@@ -192,7 +194,9 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return row
 
     def _active(self) -> npt.NDArray[np.bool_]:
-        return self._row("active") if "active" in self.replicas.ctx else np.ones(self.replicas.num_agents, np.bool_)
+        """Return which agents are in the episode: those that wait for their turn, too."""
+        can_leave = "active" in self.replicas.ctx and not self.replicas.env.turn_based
+        return self._row("active") if can_leave else np.ones(self.replicas.num_agents, np.bool_)
 
     def _observations(self) -> dict[str, Any]:
         """Return the observations of the agents that were live before this step."""
@@ -209,10 +213,16 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return seen
 
     def _infos(self) -> dict[str, dict[str, Any]]:
-        if "action_mask" not in self.replicas.ctx:
-            return {agent: {} for agent in self.agents}
-        masks = self._row("action_mask").astype(np.int8)
-        return {agent: {"action_mask": self._mask(agent, masks[self._ids[agent]])} for agent in self.agents}
+        infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        if "action_mask" in self.replicas.ctx:
+            masks = self._row("action_mask").astype(np.int8)
+            for agent, info in infos.items():
+                info["action_mask"] = self._mask(agent, masks[self._ids[agent]])
+        if self.replicas.env.turn_based:
+            turns = self._row("active")
+            for agent, info in infos.items():
+                info["active"] = bool(turns[self._ids[agent]])
+        return infos
 
     def _mask(self, agent: str, mask: npt.NDArray[np.int8]) -> Any:
         """Return a mask as ``sample`` of the action space takes it."""

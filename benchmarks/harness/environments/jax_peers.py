@@ -1,4 +1,4 @@
-"""Environments of JaxMARL and Jumanji with random actions, scanned under ``jit``, in a process of their own.
+"""Environments of JaxMARL, Jumanji and pgx with random actions, scanned under ``jit``, in a process of their own.
 
     python jax_peers.py LIBRARY ENVIRONMENT REPLICAS SECONDS CORES
 
@@ -61,6 +61,27 @@ def jumanji(name: str) -> tuple[Any, Any]:
     return lambda key: env.reset(key)[0], step
 
 
+def pgx(name: str) -> tuple[Any, Any]:
+    """Return functions that reset and step a game of pgx, whose players take legal actions."""
+    import jax
+    import pgx as library
+    from pgx.experimental import auto_reset
+
+    env = library.make(name)
+    advance = auto_reset(env.step, env.init)
+
+    def step(key: Any, state: Any) -> tuple[Any, Any, Any]:
+        key, for_action, for_reset = jax.random.split(key, 3)
+        action = jax.random.categorical(for_action, jax.numpy.where(state.legal_action_mask, 0.0, -jax.numpy.inf))
+        state = advance(state, action, for_reset)
+        return key, state, (state.observation, state.rewards)
+
+    return env.init, step
+
+
+LIBRARIES = {"jaxmarl": jaxmarl, "jumanji": jumanji, "pgx": pgx}
+
+
 def scanned(reset: Any, step: Any, replicas: int) -> tuple[Any, Any]:
     """Return a compiled scan of steps, and its carry: observations and rewards too, lest they be optimized away."""
     import jax
@@ -86,7 +107,7 @@ def main() -> None:
     try:
         import jax
 
-        steps, carry = scanned(*{"jaxmarl": jaxmarl, "jumanji": jumanji}[library](name), int(replicas))
+        steps, carry = scanned(*LIBRARIES[library](name), int(replicas))
         carry = jax.block_until_ready(steps(carry))  # compiles
     except ImportError as error:
         print(f"missing: {error}", file=answers, flush=True)

@@ -1,7 +1,7 @@
 """Benchmarks of environments of other libraries, stepped with random actions.
 
-Actions are sampled in advance, and with JAX in the scan under ``jit``. JaxMARL and Jumanji run under the interpreter
-:data:`python`, as their versions of JAX and NumPy may not be ours. The returned functions raise
+Actions are sampled in advance, and with JAX in the scan under ``jit``. JaxMARL, Jumanji and pgx run under the
+interpreter :data:`python`, as their versions of JAX and NumPy may not be ours. The returned functions raise
 :class:`ImportError` if the library is missing.
 """
 
@@ -34,7 +34,7 @@ Peer = Callable[[int, float], Measure]
 """Function of the number of replicas and the duration in seconds that returns a benchmark."""
 
 python = sys.executable
-"""Interpreter that has JaxMARL and Jumanji."""
+"""Interpreter that has JaxMARL, Jumanji and pgx."""
 versions_in_jax: set[str] = set()
 """Versions of the libraries of that interpreter that have been measured."""
 
@@ -95,7 +95,7 @@ def gymnax(name: str) -> Peer:
 
 
 def in_jax(library: str, name: str, cores: int) -> Peer:
-    """Return JaxMARL or Jumanji on so many cores, in a process of :data:`python`; see ``jax_peers.py``."""
+    """Return JaxMARL, Jumanji or pgx on so many cores, in a process of :data:`python`; see ``jax_peers.py``."""
 
     def make(replicas: int, seconds: float) -> Measure:
         program = Path(__file__).parent / "jax_peers.py"
@@ -226,6 +226,22 @@ def matrixgames(replicas: int, seconds: float) -> Measure:
 
     def step() -> None:
         if env.step(next(turns))[2]:
+            env.reset()
+
+    return lambda: rate(step, 1, seconds)
+
+
+def connect_four(replicas: int, seconds: float) -> Measure:
+    """Return PettingZoo's ``connect_four_v3`` (Python) with one replica and random legal moves, each observed once."""
+    from pettingzoo.classic import connect_four_v3
+
+    env, rng = connect_four_v3.raw_env(), np.random.default_rng(0)
+    env.reset()
+
+    def step() -> None:
+        mask = env.observe(env.agent_selection)["action_mask"]
+        env.step(int(rng.choice(np.flatnonzero(mask))))
+        if any(env.terminations.values()):
             env.reset()
 
     return lambda: rate(step, 1, seconds)

@@ -12,6 +12,7 @@ import pytest
 from browser import Opened, browser, opened  # noqa: F401 (fixtures)
 
 import warpdrive as wd
+from warpdrive.envs.connect_four import ConnectFour
 from warpdrive.errors import ConfigError, DefinitionError
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
@@ -131,6 +132,31 @@ def test_fingers_hold_the_buttons_of_controls(file: Path, opened: Opened) -> Non
     button.dispatch_event("pointerup", {"pointerId": 1})
     advance(tab, 1)
     assert values(tab, "actions").reshape(2, 3)[0, 1] == 0
+
+
+def test_a_game_in_turns_waits_for_people(tmp_path: Path, opened: Opened) -> None:  # noqa: F811
+    """Red begins: a key that is held is one move, after which yellow moves; a full column is no move."""
+    env = wd.EnvWrapper(ConnectFour(starts="red"), env_backend="cpu")
+    path = tmp_path / "page.html"
+    path.write_text(web_page(env, {}, PageOptions("Four", "About", verified_steps=10)).html)
+    tab = opened(path)
+    tab.wait_for_function(READY)
+    tab.select_option("#speed", label="as fast as possible")
+    tab.select_option("#first", "0")
+    tab.click("#restart")
+    tab.wait_for_timeout(300)
+    assert tab.evaluate("warpdrive.game.step") == 0
+    for moves in (1, 2):
+        tab.keyboard.down("4")
+        tab.wait_for_function(f"warpdrive.game.step === {2 * moves}")
+        tab.wait_for_timeout(300)
+        assert tab.evaluate("warpdrive.game.step") == 2 * moves
+        tab.keyboard.up("4")
+    assert values(tab, "discs").reshape(2, 6, 7)[0, :, 3].sum() == 2
+    tab.evaluate("warpdrive.game.values('action_mask').fill(0)")
+    tab.keyboard.down("4")
+    tab.wait_for_timeout(300)
+    assert tab.evaluate("warpdrive.game.step") == 4
 
 
 def test_seed_replicas_and_constants_are_the_readers(file: Path, opened: Opened) -> None:  # noqa: F811

@@ -96,3 +96,16 @@ def test_mistakes_are_named(monkeypatch):
     monkeypatch.delitem(__import__("sys").modules, "warpdrive.interop.pettingzoo")
     with pytest.raises(WarpDriveError, match=r"pip install 'warpdrive\[pettingzoo\]'"):
         wd.to_pettingzoo("cartpole")
+
+
+def test_players_of_a_game_in_turns_stay_until_it_ends():
+    replicas = wd.EnvWrapper(env_name="connect_four", env_config={"starts": "yellow"}, env_backend="cpu")
+    env = wd.to_pettingzoo(replicas)
+    _, infos = env.reset(seed=0)
+    turns = []
+    while env.agents:
+        assert env.agents == ["red_0", "yellow_0"]
+        turns.append(next(agent for agent, info in infos.items() if info["active"]))
+        _, rewards, terminated, _, infos = env.step({"red_0": 2, "yellow_0": 5})
+    assert turns == ["yellow_0", "red_0"] * 3 + ["yellow_0"]
+    assert rewards == {"red_0": -1, "yellow_0": 1} and all(terminated.values())

@@ -117,7 +117,7 @@
       if (typeof value === "number") found[0] = value;
       else for (const [component, part] of Object.entries(value)) found[component] = add ? found[component] + part : part;
     };
-    if ("" in controls) set(controls[""], false);
+    if ((controls[""] ?? null) !== null) set(controls[""], false);
     if (kind === "box") {
       for (const name of used) set(controls[name], true);
       return found.map((value, at) => Math.min(Math.max(value, low[at]), high[at]));
@@ -125,11 +125,28 @@
     for (const name of used.sort((one, other) => one.split("+").length - other.split("+").length)) set(controls[name], false);
     return found;
   }
+  /** Return true if it is the turn of a person who has not chosen a valid action, of an agent that waits for one. */
+  function isWaiting() {
+    const active = game.values("active"), mask = game.values("action_mask");
+    return !replaying && people.some((person, number) => {
+      const controls = person.agent === null ? {} : controlsOf(person.agent), row = chosen * data.numAgents + person.agent;
+      if (controls[""] !== null || (active && !active[row])) return false;
+      const keys = keysOf(number, person.agent), [action] = actionOf(person, number);
+      return !keys.size || (mask && !mask[row * mask.length / (settings.replicas * data.numAgents) + action]);
+    });
+  }
+  /** Forget the keys of agents that wait: each press is one action. */
+  function consume() {
+    people.forEach(({ agent }, number) => {
+      if (agent === null || controlsOf(agent)[""] !== null) return;
+      for (const name of keysOf(number, agent)) for (const key of [name, SECOND[name], `${number}:${name}`]) pressed.delete(key);
+    });
+  }
   const isTyping = target => ["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName) && target.type !== "range";
   addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     const name = nameOf(event.key), plays = people.some(({ agent }, number) => agent !== null && usesKey(agent, number, name));
-    pressed.add(name);
+    if (!event.repeat) pressed.add(name);
     if (plays) event.preventDefault();
     else if (event.key === " " && event.target.tagName !== "BUTTON") {
       event.preventDefault();
@@ -423,8 +440,9 @@
       const began = performance.now();
       credit = Math.min(credit + (time - last) / 1000 * data.stepsPerSecond * speed, speed > 100 ? 1e9 : 4 * speed + 4);
       let steps = 0;
-      while (credit >= 1 && playing && performance.now() - began < 12) {
+      while (credit >= 1 && playing && performance.now() - began < 12 && !isWaiting()) {
         advance();
+        consume();
         credit--;
         steps++;
       }
