@@ -625,7 +625,7 @@ class Overcooked(wd.Environment):
         observations.
         """
         players, pots = self.num_agents, self.num_pots
-        of_grid = {
+        of_grid: dict[str, npt.NDArray[Any]] = {
             "seen_position": np.zeros(players, CELL),
             "seen_facing": np.zeros(players, CODE),
             "seen_objects": np.zeros(self.num_cells, CODE),

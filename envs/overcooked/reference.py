@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium import spaces
 
 from warpdrive.envs.overcooked.kitchen import CELL, CODE, DISH, MOST_INGREDIENTS, ONION, SOUP, TOMATO
 
@@ -166,13 +167,13 @@ def observe(env: Overcooked, state: dict[str, Any]) -> npt.NDArray[Any]:
 
 def encoded(env: Overcooked, other: Any) -> npt.NDArray[Any]:
     """Return the observations of an ``OvercookedState``, ``[num_agents, *shape]``."""
-    of_grid = _instance(env)
+    of_grid, space = _instance(env), cast("spaces.Box", env.observation_space)
     if env.encoding == "featurize_state":
         views = of_grid.featurize_state(other, env.original[1], num_pots=env.num_observed_pots)
     else:
         views = [_grid(of_grid, other, player, env.episode_length) for player in range(env.num_agents)]
         views = [np.moveaxis(view, 2, 0) if env.channels_first else view for view in views]
-    return np.stack(views).astype(env.observation_space.dtype)
+    return np.stack(views).astype(space.dtype)
 
 
 def _grid(of_grid: Any, other: Any, player: int, horizon: int) -> npt.NDArray[Any]:
