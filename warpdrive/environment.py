@@ -92,9 +92,8 @@ class Environment:
 
     A key is ``"left"``, ``"right"``, ``"up"``, ``"down"``, ``"space"``, ``"enter"``, a letter or a digit; several at
     once are joined by ``"+"``, and ``""`` is none; with ``"": None`` the game waits for a key if the agent is active,
-    and each press is one action. The action is an integer for Discrete, and a dict from component to
-    value for MultiDiscrete and Box, in which the values of all pressed keys are added. Components that no key sets
-    are 0.
+    and each press is one action. The action is an integer for Discrete, and a dict from component to value for
+    MultiDiscrete and Box, in which the values of all pressed keys are added. Components that no key sets are 0.
     """
     parity: ClassVar[Mapping[str, Any]] = {}
     """Settings of ``wd.testing.check_parity``: the arguments of :class:`warpdrive.testing.Parity` by name."""

@@ -125,22 +125,22 @@
     for (const name of used.sort((one, other) => one.split("+").length - other.split("+").length)) set(controls[name], false);
     return found;
   }
-  /** Return true if it is the turn of a person who has not chosen a valid action, of an agent that waits for one. */
-  function isWaiting() {
-    const active = game.values("active"), mask = game.values("action_mask");
-    return !replaying && people.some((person, number) => {
-      const controls = person.agent === null ? {} : controlsOf(person.agent), row = chosen * data.numAgents + person.agent;
-      if (controls[""] !== null || (active && !active[row])) return false;
-      const keys = keysOf(number, person.agent), [action] = actionOf(person, number);
-      return !keys.size || (mask && !mask[row * mask.length / (settings.replicas * data.numAgents) + action]);
-    });
+  /** Return the people whose turn it is, of agents that wait for a key. */
+  function toMove() {
+    const active = game.values("active");
+    return replaying ? [] : people.filter(({ agent }) =>
+      agent !== null && controlsOf(agent)[""] === null && (!active || active[chosen * data.numAgents + agent]));
   }
-  /** Forget the keys of agents that wait: each press is one action. */
-  function consume() {
-    people.forEach(({ agent }, number) => {
-      if (agent === null || controlsOf(agent)[""] !== null) return;
-      for (const name of keysOf(number, agent)) for (const key of [name, SECOND[name], `${number}:${name}`]) pressed.delete(key);
-    });
+  /** Return true if a person has chosen an action that is valid. */
+  function hasChosen(person) {
+    const number = people.indexOf(person), mask = game.values("action_mask"), [action] = actionOf(person, number);
+    const choices = mask && mask.length / (settings.replicas * data.numAgents);
+    return keysOf(number, person.agent).size > 0 && (!mask || mask[(chosen * data.numAgents + person.agent) * choices + action] > 0);
+  }
+  /** Forget the keys of a person who has moved: each press is one action. */
+  function consume(person) {
+    const number = people.indexOf(person);
+    for (const name of keysOf(number, person.agent)) for (const key of [name, SECOND[name], `${number}:${name}`]) pressed.delete(key);
   }
   const isTyping = target => ["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName) && target.type !== "range";
   addEventListener("keydown", event => {
@@ -440,9 +440,11 @@
       const began = performance.now();
       credit = Math.min(credit + (time - last) / 1000 * data.stepsPerSecond * speed, speed > 100 ? 1e9 : 4 * speed + 4);
       let steps = 0;
-      while (credit >= 1 && playing && performance.now() - began < 12 && !isWaiting()) {
+      while (credit >= 1 && playing && performance.now() - began < 12) {
+        const movers = toMove();
+        if (!movers.every(hasChosen)) break;
         advance();
-        consume();
+        movers.forEach(consume);
         credit--;
         steps++;
       }
