@@ -16,8 +16,8 @@ from warpdrive.envs.connect_four import reference
 from warpdrive.errors import DefinitionError, shown
 from warpdrive.scene.scene import Scene
 
-STARTS = ("random", "red", "yellow")
 PLAYERS = ("red", "yellow")
+STARTS = ("random", *PLAYERS)
 RADIUS = 0.4
 
 

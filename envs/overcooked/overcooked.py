@@ -254,7 +254,7 @@ def observe_features(
     cell, towards, hand = position[env, agent], facing[env, agent], held[env, agent]
     x, y = cell % width, cell // width
     for reader in range(num_agents):
-        slot = 0 if reader == agent else (agent + 1 if agent < reader else agent)
+        slot = slot_of(agent, reader)
         at = slot * num_features
         for i in range(num_features):
             observations[env, reader, at + i] = fixed_features[cell, towards, i]

@@ -48,23 +48,23 @@ def value(own: int, other: int, depth: int, alpha: int, beta: int) -> int:
     if depth == 0 or own | other == FULL:
         return 0
     for _, cell in moves(own | other):
-        found = depth if has_four(own | cell) else -value(other, own | cell, depth - 1, -beta, -alpha)
-        alpha = max(alpha, found)
+        alpha = max(alpha, value_of_move(own, other, cell, depth, alpha, beta))
         if alpha >= beta:
             break
     return alpha
 
 
+def value_of_move(own: int, other: int, cell: int, depth: int, alpha: int, beta: int) -> int:
+    """Return the value of the position in which the player takes a cell, for this player."""
+    return depth if has_four(own | cell) else -value(other, own | cell, depth - 1, -beta, -alpha)
+
+
 def searched(own: int, other: int, depth: int, rng: np.random.Generator) -> int:
     """Return a best move, at random among equal ones."""
-    values = {}
-    for column, cell in moves(own | other):
-        if depth == 0:
-            values[column] = 0
-        elif has_four(own | cell):
-            values[column] = depth
-        else:
-            values[column] = -value(other, own | cell, depth - 1, -depth, depth)
+    values = {
+        column: value_of_move(own, other, cell, depth, -depth, depth) if depth else 0
+        for column, cell in moves(own | other)
+    }
     best = max(values.values())
     return int(rng.choice([column for column, found in values.items() if found == best]))
 

@@ -127,9 +127,8 @@
   }
   /** Return the people whose turn it is, of agents that wait for a key. */
   function toMove() {
-    const active = game.values("active");
-    return replaying ? [] : people.filter(({ agent }) =>
-      agent !== null && controlsOf(agent)[""] === null && (!active || active[chosen * data.numAgents + agent]));
+    const isActive = agent => (game.values("active")?.[chosen * data.numAgents + agent] ?? 1) > 0;
+    return replaying ? [] : people.filter(({ agent }) => agent !== null && controlsOf(agent)[""] === null && isActive(agent));
   }
   /** Return true if a person has chosen an action that is valid. */
   function hasChosen(person) {
