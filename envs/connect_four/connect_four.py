@@ -161,7 +161,7 @@ class ConnectFour(wd.Environment):
 
     Args:
         rows: Height of the board, 1 or more.
-        columns: Width of the board, 1 or more; at most 255 in both directions.
+        columns: Width of the board, 1 or more, or 2 with a single row; at most 255 in both directions.
         connect: Number of discs in a line that wins, from 2 to the longer side of the board.
         starts: Player who begins: `"red"`, `"yellow"`, or `"random"` for either with probability 0.5.
 
@@ -187,7 +187,8 @@ class ConnectFour(wd.Environment):
 
     def __init__(self, rows: int = 6, columns: int = 7, connect: int = 4, starts: str = "random") -> None:
         self.rows = parameters.whole("rows", rows, at_least=1, at_most=255)
-        self.columns = parameters.whole("columns", columns, at_least=1, at_most=255)
+        fewest = 1 if self.rows > 1 else 2  # a single cell has no line
+        self.columns = parameters.whole("columns", columns, at_least=fewest, at_most=255)
         self.connect = parameters.whole("connect", connect, at_least=2, at_most=max(self.rows, self.columns))
         if starts not in STARTS:
             raise DefinitionError(f"starts is {shown(starts)}, expected one of {', '.join(map(repr, STARTS))}.")

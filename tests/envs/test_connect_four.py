@@ -114,6 +114,7 @@ def test_each_player_begins_half_of_the_games():
     [
         ({"rows": 0}, "rows is 0, but it must be "),
         ({"columns": 2.5}, "columns is 2.5, but it must be "),
+        ({"rows": 1, "columns": 1}, "columns is 1, but it must be a whole number from 2"),
         ({"connect": 8}, "connect is 8, but it must be "),
         ({"connect": 1}, "connect is 1, but it must be "),
         ({"starts": "blue"}, "starts is 'blue', expected one of 'random', 'red', 'yellow'"),
