@@ -278,6 +278,11 @@ class Draws:
     def __init__(self, rng: npt.ArrayLike) -> None:
         self._rng = np.array(rng, np.uint32)[None]
 
+    @property
+    def rng(self) -> npt.NDArray[np.uint32]:
+        """Random state after these draws, ``[num_agents, 4]``, for references whose step returns the next state."""
+        return self._rng[0].copy()
+
     def uniform(self, agent: int) -> np.float32:
         """Return the next ``wd.random.uniform(rng, env, agent)``."""
         number: np.float32 = self._drawn(0, agent, 1)
