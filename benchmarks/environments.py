@@ -121,6 +121,10 @@ def workloads(cores: int) -> list[Workload]:
         Workload("overcooked", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai(), **kitchen}),
         Workload("overcooked, vectors", 1024, {"overcooked_ai, 1 replica": peers.overcooked_ai(**VECTORS)}, VECTORS),
         Workload("connect_four", 1024, {"PettingZoo, 1 replica": peers.connect_four, **game}),
+        *[
+            Workload(f"smax, {name}", 1024, in_jax("JaxMARL", f"HeuristicEnemySMAX:{name}", cores), {"scenario": name})
+            for name in ("3m", "2s3z", "27m_vs_30m")
+        ],
         Workload("atari", 64, {"ale-py, vector": peers.ale_py("pong")}),
         *tags,
         Workload("battle", 64, {}),

@@ -119,6 +119,7 @@ def step_and_draws(env: Smax, state: dict[str, Any], actions: npt.NDArray[Any]) 
         "action_mask": masks(env, after),
         "world_state": world_state(env, after),
     }
+    after.pop("features", None)  # written for observations, in which it shows
     return after, drawn
 
 

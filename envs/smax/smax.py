@@ -21,6 +21,8 @@ ZERO, HALF, ONE, TWO, THREE = np.float32(0), np.float32(0.5), np.float32(1), np.
 TINY = np.float32(1e-6)
 UP, RIGHT, DOWN, LEFT, STOP, FIRST_ATTACK = range(6)
 NOBODY = -1
+NOWHERE = np.float32(-1000)
+"""Radius of dead units, which push nobody."""
 OF_UNIT, OF_SELF = 7 + units.NUM_TYPES, 4 + units.NUM_TYPES
 """Numbers of features of another unit, and of the unit itself."""
 START_NOISE = np.float32(2)
@@ -128,17 +130,21 @@ def move_y(action):
 
 
 @wd.device_function
-def push(env, unit, x, y, health, unit_type, num_units, radius):
-    """Return by how much the units that overlap with a unit push it; all of them are alive."""
-    push_x, push_y = ZERO, ZERO
+def push(unit, x, y, size, num_units):
+    """Return by how much others that overlap with a unit push it; ``size`` is the radius, or NOWHERE for dead units."""
+    overlapping = 0  # with the unit itself, in a loop that a CPU runs for several others at once
     for other in range(num_units):
-        dx, dy = x[unit] - x[other], y[unit] - y[other]
-        touching = radius[unit_type[env, unit]] + radius[unit_type[env, other]]
-        squared = dx * dx + dy * dy
-        if other != unit and health[env, other] > ZERO and squared < touching * touching:
-            overlap = max(touching / (np.float32(math.sqrt(squared)) + TINY) - ONE, ZERO)
-            push_x += dx * overlap
-            push_y += dy * overlap
+        dx, dy, touching = x[unit] - x[other], y[unit] - y[other], size[unit] + size[other]
+        overlapping += 1 if dx * dx + dy * dy < touching * abs(touching) else 0
+    push_x, push_y = ZERO, ZERO
+    if overlapping > 1:
+        for other in range(num_units):
+            dx, dy, touching = x[unit] - x[other], y[unit] - y[other], size[unit] + size[other]
+            squared = dx * dx + dy * dy
+            if squared < touching * abs(touching) and other != unit:
+                overlap = max(touching / (np.float32(math.sqrt(squared)) + TINY) - ONE, ZERO)
+                push_x += dx * overlap
+                push_y += dy * overlap
     return push_x * HALF, push_y * HALF
 
 
@@ -165,9 +171,10 @@ def step(
     next_x = cuda.shared.array(num_units, np.float32)
     next_y = cuda.shared.array(num_units, np.float32)
     before = cuda.shared.array(num_units, np.float32)
-    target = cuda.shared.array(num_units, np.int32)
+    damage = cuda.shared.array(num_units, np.float32)
+    size = cuda.shared.array(num_units, np.float32)
     for unit in range(agent, num_units, num_agents):
-        before[unit] = health[env, unit]
+        before[unit], damage[unit] = health[env, unit], ZERO
         if unit < num_agents:
             is_possible = actions[env, unit] < FIRST_ATTACK + (num_enemies if unit < num_allies else num_allies)
             last_action[env, unit] = actions[env, unit] if is_possible else STOP
@@ -182,7 +189,6 @@ def step(
         for unit in range(agent, num_units, num_agents):
             kind, action = unit_type[env, unit], last_action[env, unit]
             x, y = loc_x[env, unit], loc_y[env, unit]
-            target[unit] = NOBODY
             left = cooldown[env, unit] - time_step
             if health[env, unit] > ZERO:
                 stride = velocity[kind] * time_step
@@ -191,38 +197,37 @@ def step(
                 if action >= FIRST_ATTACK and cooldown[env, unit] <= ZERO:
                     other = opponent(unit, action - FIRST_ATTACK, num_allies)
                     if is_within(env, unit, other, attack_range[kind], loc_x, loc_y, health):
-                        target[unit] = other
+                        cuda.atomic.add(damage, other, attack[kind])  # integers, in any order
                         deviation = THREE * wd.random.uniform(rng, env, agent) - ONE
                         left = weapon_cooldown[kind] + deviation * time_step
             next_x[unit], next_y[unit], cooldown[env, unit] = x, y, left
         cuda.syncthreads()
 
         for unit in range(agent, num_units, num_agents):
-            left = health[env, unit]
-            for number in range(num_enemies if unit < num_allies else num_allies):
-                other = opponent(unit, number, num_allies)
-                left -= attack[unit_type[env, other]] if target[other] == unit else ZERO
-            is_outside = not (ZERO < next_x[unit] < map_width and ZERO < next_y[unit] < map_height)
-            health[env, unit] = ZERO if walls_cause_death and is_outside else max(left, ZERO)
+            left = max(health[env, unit] - damage[unit], ZERO)
+            if walls_cause_death and not (ZERO < next_x[unit] < map_width and ZERO < next_y[unit] < map_height):
+                left = ZERO
+            health[env, unit], damage[unit] = left, ZERO
+            size[unit] = radius[unit_type[env, unit]] if left > ZERO else NOWHERE
         cuda.syncthreads()
 
         for unit in range(agent, num_units, num_agents):
             push_x, push_y = ZERO, ZERO
             if health[env, unit] > ZERO:
-                push_x, push_y = push(env, unit, next_x, next_y, health, unit_type, num_units, radius)
+                push_x, push_y = push(unit, next_x, next_y, size, num_units)
             loc_x[env, unit], loc_y[env, unit] = next_x[unit] + push_x, next_y[unit] + push_y
         cuda.syncthreads()
 
     first = num_allies if agent < num_allies else 0
     opponents = num_enemies if agent < num_allies else num_allies
-    damage, won, lost = ZERO, True, True
+    lost_health, won, lost = ZERO, True, True
     for unit in range(num_units):
         if first <= unit < first + opponents:
-            damage += (before[unit] - health[env, unit]) / most_health[unit_type[env, unit]]
+            lost_health += (before[unit] - health[env, unit]) / most_health[unit_type[env, unit]]
             won = won and health[env, unit] <= ZERO
         else:
             lost = lost and health[env, unit] <= ZERO
-    reward = ZERO if is_zero_sum else damage / np.float32(opponents)
+    reward = ZERO if is_zero_sum else lost_health / np.float32(opponents)
     if won and not lost:
         reward += won_battle_bonus
     if lost and not won and is_zero_sum:
@@ -236,7 +241,7 @@ def step(
 @wd.kernel
 def observe(
     # state
-    loc_x, loc_y, health, cooldown, unit_type, last_action,
+    loc_x, loc_y, health, cooldown, unit_type, last_action, features,
     # constants
     num_agents, num_units, num_allies, num_enemies, num_actions, map_width, map_height, attack_range, sight_range,
     most_health, weapon_cooldown, see_enemy_actions,
@@ -245,6 +250,26 @@ def observe(
 ):  # fmt: skip
     """Write the units in sight, own team first, then the unit itself; its possible actions; and the state of all units."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    for unit in range(agent, num_units, num_agents):
+        kind, action, at = unit_type[env, unit], last_action[env, unit], OF_SELF * unit
+        share, left = health[env, unit] / most_health[kind], cooldown[env, unit] / weapon_cooldown[kind]
+        attack = ZERO
+        if action >= FIRST_ATTACK:
+            attack = np.float32(action) / np.float32(STOP + (num_enemies if unit < num_allies else num_allies))
+        features[env, unit, 0], features[env, unit, 5], features[env, unit, 6] = share, attack, max(min(left, ONE), ZERO)
+        features[env, unit, 3], features[env, unit, 4] = move_x(action), move_y(action)
+        alive = health[env, unit] > ZERO
+        for i in range(units.NUM_TYPES):
+            features[env, unit, 7 + i] = ONE if i == kind else ZERO
+            world_state[env, at + 4 + i] = ONE if i == kind and alive else ZERO
+        world_state[env, at] = share
+        world_state[env, at + 1] = loc_x[env, unit] if alive else ZERO
+        world_state[env, at + 2] = loc_y[env, unit] if alive else ZERO
+        world_state[env, at + 3] = cooldown[env, unit] if alive else ZERO
+        world_state[env, OF_SELF * num_units + unit] = ZERO if unit < num_allies else ONE
+        world_state[env, (OF_SELF + 1) * num_units + unit] = np.float32(kind)
+    cuda.syncthreads()
+
     kind = unit_type[env, agent]
     x, y, sight = loc_x[env, agent], loc_y[env, agent], sight_range[kind]
     alive = health[env, agent] > ZERO
@@ -253,34 +278,26 @@ def observe(
         place = number if is_ally else num_units - 1 - number
         other = (place if place < agent else place + 1) if is_ally else (place if place > agent else place - 1)
         at = OF_UNIT * number
-        for i in range(OF_UNIT):
-            observations[env, agent, at + i] = ZERO
         if alive and is_within(env, agent, other, sight, loc_x, loc_y, health):
-            its_kind = unit_type[env, other]
-            observations[env, agent, at] = health[env, other] / most_health[its_kind]
+            for i in range(OF_UNIT):
+                observations[env, agent, at + i] = features[env, other, i]
             observations[env, agent, at + 1] = (loc_x[env, other] - x) / sight
             observations[env, agent, at + 2] = (loc_y[env, other] - y) / sight
-            is_friend = (other < num_allies) == is_ally
-            if is_friend or see_enemy_actions:
-                action = last_action[env, other]
-                observations[env, agent, at + 3] = move_x(action)
-                observations[env, agent, at + 4] = move_y(action)
-                if action >= FIRST_ATTACK:
-                    its_opponents = num_enemies if other < num_allies else num_allies
-                    last = np.float32(FIRST_ATTACK - 1 + its_opponents)
-                    observations[env, agent, at + 5] = np.float32(action) / last
-            left = cooldown[env, other] / weapon_cooldown[its_kind]
-            observations[env, agent, at + 6] = max(min(left, ONE), ZERO)
-            observations[env, agent, at + 7 + its_kind] = ONE
+            if not see_enemy_actions and (other < num_allies) != is_ally:
+                for i in range(3, 6):
+                    observations[env, agent, at + i] = ZERO
+        elif observations[env, agent, at] > ZERO:  # it was in sight before
+            for i in range(OF_UNIT):
+                observations[env, agent, at + i] = ZERO
 
     at = OF_UNIT * (num_units - 1)
     for i in range(OF_SELF):
         observations[env, agent, at + i] = ZERO
     if alive:
-        observations[env, agent, at] = health[env, agent] / most_health[kind]
+        observations[env, agent, at] = features[env, agent, 0]
         observations[env, agent, at + 1] = x / map_width
         observations[env, agent, at + 2] = y / map_height
-        observations[env, agent, at + 3] = max(min(cooldown[env, agent] / weapon_cooldown[kind], ONE), ZERO)
+        observations[env, agent, at + 3] = features[env, agent, 6]
         observations[env, agent, at + 4 + kind] = ONE
 
     opponents = num_enemies if is_ally else num_allies
@@ -290,19 +307,6 @@ def observe(
             other = opponent(agent, action - FIRST_ATTACK, num_allies)
             possible = is_within(env, agent, other, attack_range[kind], loc_x, loc_y, health)
         action_mask[env, agent, action] = possible
-
-    for unit in range(agent, num_units, num_agents):
-        at = OF_SELF * unit
-        for i in range(OF_SELF):
-            world_state[env, at + i] = ZERO
-        if health[env, unit] > ZERO:
-            world_state[env, at] = health[env, unit] / most_health[unit_type[env, unit]]
-            world_state[env, at + 1] = loc_x[env, unit]
-            world_state[env, at + 2] = loc_y[env, unit]
-            world_state[env, at + 3] = cooldown[env, unit]
-            world_state[env, at + 4 + unit_type[env, unit]] = ONE
-        world_state[env, OF_SELF * num_units + unit] = ZERO if unit < num_allies else ONE
-        world_state[env, (OF_SELF + 1) * num_units + unit] = np.float32(unit_type[env, unit])
 
 
 @wd.kernel
@@ -319,6 +323,7 @@ def reset(
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x = cuda.shared.array(num_units, np.float32)
     y = cuda.shared.array(num_units, np.float32)
+    size = cuda.shared.array(num_units, np.float32)
     along = cuda.shared.array(NUM_GROUPS, np.float32)
     is_mirrored = cuda.shared.array(1, np.bool_)
     allies_inside = cuda.shared.array(1, np.bool_)
@@ -356,11 +361,11 @@ def reset(
     cuda.syncthreads()
 
     for unit in range(agent, num_units, num_agents):
-        health[env, unit] = most_health[unit_type[env, unit]]
+        size[unit], health[env, unit] = radius[unit_type[env, unit]], most_health[unit_type[env, unit]]
     cuda.syncthreads()
 
     for unit in range(agent, num_units, num_agents):
-        push_x, push_y = push(env, unit, x, y, health, unit_type, num_units, radius)
+        push_x, push_y = push(unit, x, y, size, num_units)
         loc_x[env, unit], loc_y[env, unit] = x[unit] + push_x, y[unit] + push_y
         goal_x[env, unit], goal_y[env, unit] = map_width - loc_x[env, unit], map_height - loc_y[env, unit]
 
@@ -622,7 +627,8 @@ class Smax(wd.Environment):
         Per unit, allies first: ``loc_x``, ``loc_y``, ``health`` and ``cooldown`` in seconds, float32; ``unit_type``
         (uint8) and ``last_action`` (int32); for enemies of the heuristic ``goal_x``, ``goal_y``, the place to which
         they go without allies in sight, float32, and ``focus``, the ally at which they shoot, -1 for none, int32.
-        Per agent: ``active`` (bool: alive). ``world_state``: the state for centralized critics, float32.
+        ``features``: what others observe of it, except its position, float32. Per agent: ``active`` (bool: alive).
+        ``world_state``: the state for centralized critics, float32.
         """
         kinds = np.array([*self.scenario.allies, *self.scenario.enemies], np.uint8)
         floats = ("loc_x", "loc_y", "cooldown", "goal_x", "goal_y")
@@ -633,6 +639,7 @@ class Smax(wd.Environment):
             "last_action": np.full(self.num_units, STOP, np.int32),
             "focus": np.full(self.num_units, NOBODY, np.int32),
             "active": np.ones(self.num_agents, np.bool_),
+            "features": np.zeros((self.num_units, OF_UNIT), np.float32),
             "world_state": np.zeros((OF_SELF + 2) * self.num_units, np.float32),
         }
 

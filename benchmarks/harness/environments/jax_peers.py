@@ -20,11 +20,13 @@ JAX_STEPS = 64
 
 
 def jaxmarl(name: str) -> tuple[Any, Any]:
-    """Return functions that reset and step an environment of JaxMARL."""
+    """Return functions that reset and step an environment of JaxMARL; ``SMAX:3m`` names a scenario, too."""
     import jax
     import jaxmarl as library
+    from jaxmarl.environments.smax import map_name_to_scenario
 
-    env = library.make(name)
+    name, _, scenario = name.partition(":")
+    env = library.make(name, **({"scenario": map_name_to_scenario(scenario)} if scenario else {}))
 
     def step(key: Any, state: Any) -> tuple[Any, Any, Any]:
         key, for_actions, for_step = jax.random.split(key, 3)
