@@ -29,7 +29,7 @@ START_NOISE = np.float32(2)
 NUM_GROUPS = 4
 ENEMIES = ("heuristic", "agents")
 ATTACK_MODES = ("closest", "random")
-THINGS_PER_UNIT = 3
+SHAPES_PER_UNIT = 3
 
 
 @wd.device_function
@@ -173,6 +173,9 @@ def step(
     before = cuda.shared.array(num_units, np.float32)
     damage = cuda.shared.array(num_units, np.float32)
     size = cuda.shared.array(num_units, np.float32)
+    stride_x = cuda.shared.array(num_units, np.float32)
+    stride_y = cuda.shared.array(num_units, np.float32)
+    target = cuda.shared.array(num_units, np.int32)
     for unit in range(agent, num_units, num_agents):
         before[unit], damage[unit] = health[env, unit], ZERO
         if unit < num_agents:
@@ -183,19 +186,20 @@ def step(
                 env, agent, unit, loc_x, loc_y, health, unit_type, goal_x, goal_y, focus, rng, num_allies, attack_range,
                 sight_range, enemy_shoots, attacks_at_random,
             )  # fmt: skip
+        action, stride = last_action[env, unit], velocity[unit_type[env, unit]] * time_step
+        stride_x[unit], stride_y[unit] = stride * move_x(action), stride * move_y(action)
+        target[unit] = opponent(unit, action - FIRST_ATTACK, num_allies) if action >= FIRST_ATTACK else NOBODY
     cuda.syncthreads()
 
     for _ in range(num_world_steps):
         for unit in range(agent, num_units, num_agents):
-            kind, action = unit_type[env, unit], last_action[env, unit]
-            x, y = loc_x[env, unit], loc_y[env, unit]
+            x, y, other = loc_x[env, unit], loc_y[env, unit], target[unit]
             left = cooldown[env, unit] - time_step
             if health[env, unit] > ZERO:
-                stride = velocity[kind] * time_step
-                x = max(min(x + stride * move_x(action), map_width), ZERO)
-                y = max(min(y + stride * move_y(action), map_height), ZERO)
-                if action >= FIRST_ATTACK and cooldown[env, unit] <= ZERO:
-                    other = opponent(unit, action - FIRST_ATTACK, num_allies)
+                x = max(min(x + stride_x[unit], map_width), ZERO)
+                y = max(min(y + stride_y[unit], map_height), ZERO)
+                if other != NOBODY and cooldown[env, unit] <= ZERO:
+                    kind = unit_type[env, unit]
                     if is_within(env, unit, other, attack_range[kind], loc_x, loc_y, health):
                         cuda.atomic.add(damage, other, attack[kind])  # integers, in any order
                         deviation = THREE * wd.random.uniform(rng, env, agent) - ONE
@@ -241,7 +245,7 @@ def step(
 @wd.kernel
 def observe(
     # state
-    loc_x, loc_y, health, cooldown, unit_type, last_action, features,
+    loc_x, loc_y, health, cooldown, unit_type, last_action, features, timestep,
     # constants
     num_agents, num_units, num_allies, num_enemies, num_actions, map_width, map_height, attack_range, sight_range,
     most_health, weapon_cooldown, see_enemy_actions,
@@ -273,7 +277,7 @@ def observe(
     kind = unit_type[env, agent]
     x, y, sight = loc_x[env, agent], loc_y[env, agent], sight_range[kind]
     alive = health[env, agent] > ZERO
-    is_ally = agent < num_allies
+    is_ally, is_new = agent < num_allies, timestep[env] == 0
     for number in range(num_units - 1):
         place = number if is_ally else num_units - 1 - number
         other = (place if place < agent else place + 1) if is_ally else (place if place > agent else place - 1)
@@ -286,7 +290,7 @@ def observe(
             if not see_enemy_actions and (other < num_allies) != is_ally:
                 for i in range(3, 6):
                     observations[env, agent, at + i] = ZERO
-        elif observations[env, agent, at] > ZERO:  # it was in sight before
+        elif is_new or observations[env, agent, at] > ZERO:  # it was in sight before
             for i in range(OF_UNIT):
                 observations[env, agent, at + i] = ZERO
 
@@ -370,31 +374,59 @@ def reset(
         goal_x[env, unit], goal_y[env, unit] = map_width - loc_x[env, unit], map_height - loc_y[env, unit]
 
 
+@wd.device_function
+def draw_unit(
+    # out
+    shapes,
+    # indices
+    first, env, unit,
+    # state
+    loc_x, loc_y, health, unit_type, last_action,
+    # constants
+    num_allies, attack_range, radius, most_health,
+):  # fmt: skip
+    """Draw a unit as a disc, the paler the less health it has, with a dot if its weapon reaches far, and its shots."""
+    if health[env, unit] > ZERO:
+        kind, action = unit_type[env, unit], last_action[env, unit]
+        x, y = loc_x[env, unit], loc_y[env, unit]
+        colour = wd.draw.BLUE if unit < num_allies else wd.draw.RED
+        wd.draw.circle(shapes, first, x, y, radius[kind], colour)
+        wd.draw.style(shapes, first, 0.2 + 0.8 * health[env, unit] / most_health[kind], colour, 0)
+        if attack_range[kind] > THREE:
+            wd.draw.circle(shapes, first + 1, x, y, 0.35 * radius[kind], wd.draw.GROUND)
+            wd.draw.style(shapes, first + 1, 1.0, -1, 1)
+        if action >= FIRST_ATTACK:
+            other = opponent(unit, action - FIRST_ATTACK, num_allies)
+            if is_within(env, unit, other, attack_range[kind], loc_x, loc_y, health):
+                wd.draw.line(shapes, first + 2, x, y, loc_x[env, other], loc_y[env, other], 0.12, wd.draw.YELLOW)
+                wd.draw.style(shapes, first + 2, 0.7, -1, -1)
+
+
 @wd.kernel
-def draw_units(
+def draw(shapes, loc_x, loc_y, health, unit_type, last_action, num_allies, attack_range, radius, most_health):
+    """Draw the units of agents."""
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    draw_unit(
+        shapes, 0, env, agent, loc_x, loc_y, health, unit_type, last_action, num_allies, attack_range, radius, most_health
+    )
+
+
+@wd.kernel
+def draw_enemies(
     things,
     # state
     loc_x, loc_y, health, unit_type, last_action,
     # constants
     num_agents, num_units, num_allies, attack_range, radius, most_health,
 ):  # fmt: skip
-    """Draw a unit as a disc, the paler the less health it has, with a dot if its weapon reaches far, and its shots."""
+    """Draw the enemies of the heuristic, the agents one after the other in turns."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    for unit in range(agent, num_units, num_agents):
-        if health[env, unit] > ZERO:
-            kind, action = unit_type[env, unit], last_action[env, unit]
-            x, y, place = loc_x[env, unit], loc_y[env, unit], THINGS_PER_UNIT * (unit // num_agents)
-            colour = wd.draw.BLUE if unit < num_allies else wd.draw.RED
-            wd.draw.circle(things, place, x, y, radius[kind], colour)
-            wd.draw.style(things, place, 0.2 + 0.8 * health[env, unit] / most_health[kind], colour, 0)
-            if attack_range[kind] > THREE:
-                wd.draw.circle(things, place + 1, x, y, 0.35 * radius[kind], wd.draw.GROUND)
-                wd.draw.style(things, place + 1, 1.0, -1, 1)
-            if action >= FIRST_ATTACK:
-                other = opponent(unit, action - FIRST_ATTACK, num_allies)
-                if is_within(env, unit, other, attack_range[kind], loc_x, loc_y, health):
-                    wd.draw.line(things, place + 2, x, y, loc_x[env, other], loc_y[env, other], 0.12, wd.draw.YELLOW)
-                    wd.draw.style(things, place + 2, 0.7, -1, -1)
+    for unit in range(num_agents + agent, num_units, num_agents):
+        first = SHAPES_PER_UNIT * (unit // num_agents - 1)
+        draw_unit(
+            things, first, env, unit, loc_x, loc_y, health, unit_type, last_action, num_allies, attack_range, radius,
+            most_health,
+        )  # fmt: skip
 
 
 class Smax(wd.Environment):
@@ -552,7 +584,8 @@ class Smax(wd.Environment):
     termination_meaning = "all units of a team are dead"
     global_state = ("world_state",)
     step, observe, reset = step, observe, reset
-    draw_things = draw_units
+    draw, draw_things = draw, draw_enemies
+    shapes_per_agent = SHAPES_PER_UNIT
 
     def __init__(
         self,
@@ -609,7 +642,7 @@ class Smax(wd.Environment):
         moves = {"": STOP, "up": UP, "right": RIGHT, "down": DOWN, "left": LEFT}
         self.controls = moves | {str(i + 1): FIRST_ATTACK + i for i in range(min(opponents, 9))}
         self.observation_space = self._space()
-        self.things_per_agent = THINGS_PER_UNIT * -(-self.num_units // self.num_agents)
+        self.things_per_agent = SHAPES_PER_UNIT * max(1, -(-self.num_enemies // self.num_agents))
         self.view = (0.0, self.map_width, 0.0, self.map_height)
 
     def _drawn(self, name: str, value: bool | None) -> bool:

@@ -20,7 +20,7 @@ RADIUS = (0.375, 0.5625, 0.625, 0.5, 0.375, 0.625)
 HEALTH = (45.0, 125.0, 160.0, 150.0, 35.0, 80.0)
 WEAPON_COOLDOWN = (0.61, 1.07, 1.87, 0.86, 0.5, 0.59)
 NUM_TYPES = len(LETTERS)
-MOST_UNITS = 1000
+MOST_UNITS = 500
 
 _ARMY = re.compile(rf"(?:[1-9]\d*[{''.join(LETTERS)}])+")
 _OF_SMACV2 = re.compile(r"smacv2_([1-9]\d*)_units")

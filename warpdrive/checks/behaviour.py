@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from warpdrive.backends.interface import Backend
 from warpdrive.checks import advice
-from warpdrive.checks.agreement import allowed_actions
+from warpdrive.checks.agreement import RNG, allowed_actions
 from warpdrive.checks.environment import CheckingBackend, is_written_for
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.env_wrapper import EnvWrapper
@@ -325,7 +325,7 @@ class _Reference:
             self._compare("reference_step", step.number, replica, found, expected)
 
     def _state(self, arrays: State, replica: int) -> State:
-        names = [*self.state_names, *(name for name in ("active",) if name in arrays)]
+        names = [*self.state_names, *(name for name in ("active", RNG) if name in arrays)]
         state: dict[str, Any] = {name: arrays[name][replica].copy() for name in names}
         return state | {"timestep": int(arrays["timestep"][replica])}
 
@@ -347,7 +347,7 @@ class _Reference:
         for name in missing:
             self._add(source, name, replica, f"{source} returned no '{name}'")
         for name, value in expected.items():
-            if name not in found:
+            if name not in found or name == RNG:
                 continue
             ours, theirs = np.asarray(found[name]), np.asarray(value)
             if ours.shape != theirs.shape:
