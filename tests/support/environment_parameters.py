@@ -96,6 +96,10 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
             "params_to_overwrite": {"start_all_orders": [{"ingredients": ["onion", "onion", "tomato"]}]},
         },
     ],
+    "smax": [
+        {"max_steps": 16, "scenario": "1m1z_vs_2g1s", "attack_mode": "random", "map_width": 16.0},
+        {"max_steps": 16, "scenario": "smacv2_3_units", "enemies": "agents", "map_height": 20.0},
+    ],
     "simple": [SHORT],
     "simple_adversary": [{**SHORT, "num_good_agents": 4}],
     "simple_crypto": [SHORT],
@@ -122,7 +126,7 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
 
 Tests that use the same ones share compiled kernels, of which numbers of agents and sizes of observations are constants.
 """
-LENGTH = {"lbf": "max_episode_steps", "overcooked": "horizon", "rware": "max_steps", "connect_four": None}
+LENGTH = {"lbf": "max_episode_steps", "overcooked": "horizon", "rware": "max_steps", "smax": "max_steps", "connect_four": None}
 """Names of the parameter for the length of an episode, where it is not ``episode_length``; None if there is none."""
 UNLIKE = [
     name for name in CONFIGURATIONS if name in ("simple_tag", "simple_world_comm") or not name.startswith("simple")
