@@ -46,7 +46,7 @@ if [ -t 1 ]; then "$$@"; else "$$@" >$(INSTALL_LOG) 2>&1 || { cat $(INSTALL_LOG)
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help train gallery tutorials docs docs-serve test test-all test-fast atari-check lint lint-style lint-types format install install-test install-lint same-python clean distclean
+.PHONY: help train gallery tutorials generated docs docs-serve test test-all test-fast atari-check lint lint-style lint-types format install install-test install-lint same-python clean distclean
 .PHONY: gpu-wheels gpu-install gpu-test gpu-benchmark
 
 help:  ## show this list
@@ -60,6 +60,11 @@ gallery: $(VENV)/.installed-video  ## draw episodes of trained policies, gallery
 
 tutorials: install-test  ## execute the tutorials, and store their notebooks (ARGS="02 05": these)
 	@$(BIN)/python tools/tutorials.py $(if $(filter file,$(origin ARGS)),,$(ARGS))
+
+generated: install-test  ## write again what is generated from the code: the schema of run configurations, pages of the reference
+	@$(BIN)/warpdrive schema --output training/run_configs/run_config.schema.json
+	@$(BIN)/python tools/environment_pages.py
+	@$(BIN)/python tools/reference_pages.py
 
 docs: $(VENV)/.installed-docs  ## build the documentation, site/index.html, with dead links as errors
 	@$(BIN)/python tools/docs_site.py

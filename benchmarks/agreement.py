@@ -52,6 +52,12 @@ ENVIRONMENTS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "matrix_game": {", climbing": {}, ", 3 agents": {"payoff": "climbing-3p", "observe_actions": True}},
     "connect_four": {", 6 x 7": {}, ", 9 x 9, five in a line": {"rows": 9, "columns": 9, "connect": 5}},
+    "smax": {
+        ", 3m": {},
+        ", 3s5z_vs_3s6z": {"scenario": "3s5z_vs_3s6z"},
+        ", smacv2_5_units, random attacks": {"scenario": "smacv2_5_units", "attack_mode": "random"},
+        ", 6h_vs_8z, agents": {"scenario": "6h_vs_8z", "enemies": "agents", "see_enemy_actions": False},
+    },
     "overcooked": {
         ", cramped_room": {},
         ", asymmetric_advantages, vectors": {"layout": "asymmetric_advantages", "encoding": "featurize_state"},

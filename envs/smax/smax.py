@@ -132,16 +132,17 @@ def move_y(action):
 @wd.device_function
 def push(unit, x, y, size, num_units):
     """Return by how much others that overlap with a unit push it; ``size`` is the radius, or NOWHERE for dead units."""
-    overlapping = 0  # with the unit itself, in a loop that a CPU runs for several others at once
-    for other in range(num_units):
+    overlaps = False
+    for other in range(num_units):  # without branches: a CPU compares with several others at once
         dx, dy, touching = x[unit] - x[other], y[unit] - y[other], size[unit] + size[other]
-        overlapping += 1 if dx * dx + dy * dy < touching * abs(touching) else 0
+        squared = dx * dx + dy * dy
+        overlaps |= (squared < touching * abs(touching)) & (squared > ZERO)
     push_x, push_y = ZERO, ZERO
-    if overlapping > 1:
+    if overlaps:
         for other in range(num_units):
             dx, dy, touching = x[unit] - x[other], y[unit] - y[other], size[unit] + size[other]
             squared = dx * dx + dy * dy
-            if squared < touching * abs(touching) and other != unit:
+            if ZERO < squared < touching * abs(touching):
                 overlap = max(touching / (np.float32(math.sqrt(squared)) + TINY) - ONE, ZERO)
                 push_x += dx * overlap
                 push_y += dy * overlap

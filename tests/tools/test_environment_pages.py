@@ -31,7 +31,7 @@ SECTIONS = [
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_the_committed_page_is_that_of_the_docstring(path: Path) -> None:
-    assert path.read_text() == PAGES[path], "run python tools/environment_pages.py"
+    assert path.read_text() == PAGES[path], "run make generated"
 
 
 def test_there_are_no_other_pages() -> None:

@@ -35,7 +35,7 @@ DOCUMENTS = [
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_the_committed_page_is_that_of_the_code(path: Path) -> None:
-    assert path.read_text() == PAGES[path], "run python tools/reference_pages.py"
+    assert path.read_text() == PAGES[path], "run make generated"
 
 
 def test_there_are_no_other_pages_of_the_api() -> None:
