@@ -88,6 +88,7 @@ TARGETS = [
     Target("simple_tag", 40, tag="adversary", random=("good_agent",)),
     Target("simple_world_comm", 12, tag="adversary", random=("good_agent",)),
     Target("matrix_game", 150, tag="agent"),
+    Target("smax", 1.9, tag="ally"),
     Target("connect_four", 0.95, tag="red", random=("yellow",)),
     Target("atari/pong_ram", 18, tag="agent"),
     Target("lbf", 0.45, tag="agent"),

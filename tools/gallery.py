@@ -266,6 +266,15 @@ ENTRIES = [
         fps=6.0,
     ),
     Entry(
+        "smax",
+        "Two stalkers and three zealots, blue, defeat the same army of JaxMARL's heuristic, in three battles.",
+        Shot(range(61), width=800, fps=8.0),
+        parameters={"map_width": 16.0, "map_height": 16.0},
+        replicas=(0, 1, 2),
+        width=960,
+        fps=8.0,
+    ),
+    Entry(
         "connect_four",
         "Two copies of a policy that was trained by self-play play connect four, in turns.",
         Shot(range(31), width=480, fps=3.0),
