@@ -123,7 +123,7 @@ def workloads(cores: int) -> list[Workload]:
         Workload("connect_four", 1024, {"PettingZoo, 1 replica": peers.connect_four, **game}),
         *[
             Workload(f"smax, {name}", 1024, in_jax("JaxMARL", f"HeuristicEnemySMAX:{name}", cores), {"scenario": name})
-            for name in ("3m", "2s3z", "27m_vs_30m")
+            for name in ("3m", "2s3z")
         ],
         Workload("atari", 64, {"ale-py, vector": peers.ale_py("pong")}),
         *tags,
