@@ -47,7 +47,7 @@ def is_within(env, unit, other, distance, loc_x, loc_y, health):
 
 @wd.device_function
 def opponent(unit, number, num_allies):
-    """Return opponent ``number`` of a unit: allies count enemies from the first one, enemies count allies from the last."""
+    """Return opponent ``number`` of a unit: allies count from the first enemy, enemies from the last ally."""
     return num_allies + number if unit < num_allies else num_allies - 1 - number
 
 
@@ -92,7 +92,7 @@ def heuristic_action(
     # constants
     num_allies, attack_range, sight_range, enemy_shoots, attacks_at_random,
 ):  # fmt: skip
-    """Return the action of an enemy: it shoots at an ally in range, otherwise follows one in sight or crosses the map."""
+    """Return the action of an enemy: it shoots at an ally in range, or follows one in sight, or crosses the map."""
     if health[env, enemy] <= ZERO:
         return STOP
     reach, sight = attack_range[unit_type[env, enemy]], sight_range[unit_type[env, enemy]]
@@ -253,7 +253,7 @@ def observe(
     # out
     observations, action_mask, world_state,
 ):  # fmt: skip
-    """Write the units in sight, own team first, then the unit itself; its possible actions; and the state of all units."""
+    """Write the units in sight, own team first, then the unit itself; its possible actions; and all units' state."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for unit in range(agent, num_units, num_agents):
         kind, action, at = unit_type[env, unit], last_action[env, unit], OF_SELF * unit
@@ -261,7 +261,11 @@ def observe(
         attack = ZERO
         if action >= FIRST_ATTACK:
             attack = np.float32(action) / np.float32(STOP + (num_enemies if unit < num_allies else num_allies))
-        features[env, unit, 0], features[env, unit, 5], features[env, unit, 6] = share, attack, max(min(left, ONE), ZERO)
+        features[env, unit, 0], features[env, unit, 5], features[env, unit, 6] = (
+            share,
+            attack,
+            max(min(left, ONE), ZERO),
+        )
         features[env, unit, 3], features[env, unit, 4] = move_x(action), move_y(action)
         alive = health[env, unit] > ZERO
         for i in range(units.NUM_TYPES):
@@ -408,7 +412,19 @@ def draw(shapes, loc_x, loc_y, health, unit_type, last_action, num_allies, attac
     """Draw the units of agents."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     draw_unit(
-        shapes, 0, env, agent, loc_x, loc_y, health, unit_type, last_action, num_allies, attack_range, radius, most_health
+        shapes,
+        0,
+        env,
+        agent,
+        loc_x,
+        loc_y,
+        health,
+        unit_type,
+        last_action,
+        num_allies,
+        attack_range,
+        radius,
+        most_health,
     )
 
 
@@ -465,14 +481,14 @@ class Smax(wd.Environment):
     random one with `attack_mode="random"`. Without one in range, or without `enemy_shoots`, it moves towards a random
     ally in sight, or to the opposite side of the map.
 
-    Unlike there, the episode's end by its length is a truncation; with random types, enemies beyond the number of allies
-    have random types as well, instead of being marines; and dead units are not `active`. Observations by sectors
-    (`conic`) and continuous actions are not available.
+    Unlike there, the episode's end by its length is a truncation; with random types, enemies beyond the number of
+    allies have random types as well, instead of being marines; and dead units are not `active`. Observations by
+    sectors (`conic`) and continuous actions are not available.
 
     ## Action Space
 
-    `Discrete(5 + num_enemies)`, stored as `actions[env, agent]` (int32); `Discrete(8)` by default. `action_mask` has the
-    possible actions: attacks need an opponent that is alive and in range, and dead units can only stop.
+    `Discrete(5 + num_enemies)`, stored as `actions[env, agent]` (int32); `Discrete(8)` by default. `action_mask` has
+    the possible actions: attacks need an opponent that is alive and in range, and dead units can only stop.
 
     | Action | Meaning |
     | --- | --- |

@@ -60,9 +60,10 @@ def scenario(name: str) -> Scenario:
             f"scenario is {shown(name)}, but it must be an army such as 2s3z, two such as 3s5z_vs_3s6z, or "
             f"smacv2_5_units. Letters stand for unit types: {letters}."
         )
-    if max(map(len, armies)) > MOST_UNITS:
+    largest = max(map(len, armies))
+    if largest > MOST_UNITS:
         raise DefinitionError(
-            f"scenario is {shown(name)}, an army of {max(map(len, armies)):,} units: at most {MOST_UNITS:,} are possible."
+            f"scenario is {shown(name)}, an army of {largest:,} units: at most {MOST_UNITS} are possible."
         )
     return Scenario(armies[0], armies[-1], bool(random))
 

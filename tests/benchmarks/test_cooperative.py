@@ -54,6 +54,27 @@ def test_returns_of_simple_spread_are_in_the_former_unit() -> None:
     assert TASKS["mpe-spread"].team_return(half) == 3 * 25 * (-2 - 1)
 
 
+def test_the_bound_of_speaker_listener_is_above_a_listener_of_mpe2_that_knows_the_goal() -> None:
+    """It brakes by the drift that the search predicts, and is close to the search."""
+    module = pytest.importorskip("mpe2.simple_speaker_listener_v4")
+    bound = pytest.importorskip("harness.cooperative.bound")
+    played, bounds = [], []
+    for seed in range(5):
+        env = module.parallel_env(max_cycles=25)
+        env.reset(seed=seed)
+        speaker, listener = env.unwrapped.world.agents
+        goal, played_here = speaker.goal_b.state.p_pos, 0.0
+        bounds.append(-2 * bound.least_cost(listener.state.p_pos, goal, width=1000))
+        while env.agents:
+            body = listener.state
+            drift = body.p_pos + body.p_vel * 0.1 + bound.DRIFT * (0.75 * body.p_vel + bound.PUSHES)
+            action = int(np.argmin(((drift - goal) ** 2).sum(axis=1)))
+            played_here += sum(env.step({"speaker_0": 0, "listener_0": action})[1].values())
+        played.append(played_here)
+    assert all(ours < best for ours, best in zip(played, bounds, strict=True))
+    assert sum(played) > 1.1 * sum(bounds)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_settings_are_run_configurations(family: str) -> None:
     known = [task for task in TASKS.values() if task.family == family and task.environment in wd.registered_names()]

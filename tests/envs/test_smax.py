@@ -1,4 +1,4 @@
-"""``smax``, compared with a reference in NumPy, with JaxMARL's classes if they are installed, and with results by hand."""
+"""``smax``, compared with a reference in NumPy, with JaxMARL's classes if installed, and with results by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 import torch
 from environment_parameters import CONFIGURATIONS
 
-import warpdrive as wd
 from warpdrive.envs.smax import Smax, units
 from warpdrive.errors import DefinitionError
 from warpdrive.testing import check_parity
@@ -58,7 +57,12 @@ def test_units_move_at_their_speed_and_die_at_the_border(replicas_of):
     np.testing.assert_allclose(after["loc_y"], [5.575, 28, 2.425, 28], rtol=1e-6)
     put(replicas, [(4, 31), (1, 28), (28, 4), (28, 28)])
     outcome = replicas.step([[UP, LEFT, STOP, STOP]])[0]
-    assert outcome.terminated and outcome.rewards.tolist() == [0, 0, 2, 2]  # as much damage as there is, and the victory
+    assert outcome.terminated and outcome.rewards.tolist() == [
+        0,
+        0,
+        2,
+        2,
+    ]  # as much damage as there is, and the victory
     free = replicas_of(Smax("2m", enemies="agents", walls_cause_death=False))
     put(free, [(4, 31), (1, 28), (28, 4), (28, 28)])
     outcome = free.step([[UP, LEFT, STOP, STOP]])[0]
@@ -77,7 +81,10 @@ def test_shots_by_hand(replicas_of):
     ready = outcome.after["cooldown"][[0, 3]]
     assert (ready > 0.61 - 1 / 16 - 7 / 16 - 1e-6).all() and (ready < 0.61 + 1 / 8 - 7 / 16 + 1e-6).all()
     np.testing.assert_allclose(outcome.after["cooldown"][[1, 2]], -0.5)
-    assert replicas.step([[SHOOT, STOP, STOP, STOP]])[0].after["health"].tolist() in ([45, 36, 27, 45], [45, 36, 36, 45])
+    assert replicas.step([[SHOOT, STOP, STOP, STOP]])[0].after["health"].tolist() in (
+        [45, 36, 27, 45],
+        [45, 36, 36, 45],
+    )
 
     put(replicas, near, health=[9, 9, 9, 9], cooldown=np.zeros(4))
     outcome = replicas.step([[SHOOT, SHOOT + 1, SHOOT + 1, SHOOT]])[0]

@@ -126,7 +126,13 @@ CONFIGURATIONS: dict[str, list[dict[str, Any]]] = {
 
 Tests that use the same ones share compiled kernels, of which numbers of agents and sizes of observations are constants.
 """
-LENGTH = {"lbf": "max_episode_steps", "overcooked": "horizon", "rware": "max_steps", "smax": "max_steps", "connect_four": None}
+LENGTH = {
+    "lbf": "max_episode_steps",
+    "overcooked": "horizon",
+    "rware": "max_steps",
+    "smax": "max_steps",
+    "connect_four": None,
+}
 """Names of the parameter for the length of an episode, where it is not ``episode_length``; None if there is none."""
 UNLIKE = [
     name for name in CONFIGURATIONS if name in ("simple_tag", "simple_world_comm") or not name.startswith("simple")

@@ -3,8 +3,8 @@
     cd benchmarks && python -m harness.cooperative.bound    # the 100 episodes of the table
 
 A beam search keeps the most promising positions and velocities after each of the 25 steps, by the sum of squared
-distances so far and that of the place to which the listener drifts. The listener of a policy hears the speaker after its
-first action only.
+distances so far and that of the place to which the listener drifts. The listener of a policy hears the speaker only
+after its first action.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Evaluate a policy of ``smax`` in JaxMARL's ``HeuristicEnemySMAX``: the share of battles that it wins.
 
-    cd benchmarks && python -m harness.targets.smax ../runs/smax --scenario 3m   # needs jaxmarl
+cd benchmarks && python -m harness.targets.smax ../runs/smax --scenario 3m   # needs jaxmarl
 """
 
 from __future__ import annotations
