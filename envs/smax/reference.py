@@ -227,7 +227,7 @@ def masks(env: Smax, state: dict[str, Any]) -> npt.NDArray[np.bool_]:
     """Return the possible actions of all agents, ``[num_agents, num_actions]``."""
     possible = np.zeros((env.num_agents, env.num_actions), bool)
     possible[:, STOP] = True
-    for unit in np.flatnonzero(np.asarray(state["health"])[: env.num_agents] > 0):
+    for unit in np.flatnonzero(np.asarray(state["health"])[: env.num_agents] > 0).tolist():
         possible[unit, :STOP] = True
         for number, other in enumerate(opponents(env, unit)):
             apart = np.hypot(state["loc_x"][other] - state["loc_x"][unit], state["loc_y"][other] - state["loc_y"][unit])

@@ -281,7 +281,8 @@ class Draws:
     @property
     def rng(self) -> npt.NDArray[np.uint32]:
         """Random state after these draws, ``[num_agents, 4]``, for references whose step returns the next state."""
-        return self._rng[0].copy()
+        state: npt.NDArray[np.uint32] = self._rng[0].copy()
+        return state
 
     def uniform(self, agent: int) -> np.float32:
         """Return the next ``wd.random.uniform(rng, env, agent)``."""
