@@ -132,20 +132,14 @@ def move_y(action):
 @wd.device_function
 def push(unit, x, y, size, num_units):
     """Return by how much others that overlap with a unit push it; ``size`` is the radius, or NOWHERE for dead units."""
-    overlaps = False
-    for other in range(num_units):  # without branches: a CPU compares with several others at once
+    push_x, push_y = ZERO, ZERO
+    for other in range(num_units):
         dx, dy, touching = x[unit] - x[other], y[unit] - y[other], size[unit] + size[other]
         squared = dx * dx + dy * dy
-        overlaps |= (squared < touching * abs(touching)) & (squared > ZERO)
-    push_x, push_y = ZERO, ZERO
-    if overlaps:
-        for other in range(num_units):
-            dx, dy, touching = x[unit] - x[other], y[unit] - y[other], size[unit] + size[other]
-            squared = dx * dx + dy * dy
-            if ZERO < squared < touching * abs(touching):
-                overlap = max(touching / (np.float32(math.sqrt(squared)) + TINY) - ONE, ZERO)
-                push_x += dx * overlap
-                push_y += dy * overlap
+        if ZERO < squared < touching * abs(touching):
+            overlap = max(touching / (np.float32(math.sqrt(squared)) + TINY) - ONE, ZERO)
+            push_x += dx * overlap
+            push_y += dy * overlap
     return push_x * HALF, push_y * HALF
 
 
@@ -261,12 +255,9 @@ def observe(
         attack = ZERO
         if action >= FIRST_ATTACK:
             attack = np.float32(action) / np.float32(STOP + (num_enemies if unit < num_allies else num_allies))
-        features[env, unit, 0], features[env, unit, 5], features[env, unit, 6] = (
-            share,
-            attack,
-            max(min(left, ONE), ZERO),
-        )
+        features[env, unit, 0] = share
         features[env, unit, 3], features[env, unit, 4] = move_x(action), move_y(action)
+        features[env, unit, 5], features[env, unit, 6] = attack, max(min(left, ONE), ZERO)
         alive = health[env, unit] > ZERO
         for i in range(units.NUM_TYPES):
             features[env, unit, 7 + i] = ONE if i == kind else ZERO
