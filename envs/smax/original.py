@@ -85,14 +85,13 @@ class Original:
         )
 
     def step(self, actions: Any) -> Mapping[str, Any]:
-        """Take one step of the original from the state that was set."""
+        """Take one step of the original, with the numbers that the reference in NumPy draws."""
         import jax.numpy as jnp
 
-        _, drawn = reference.step_and_draws(self.env, self._state, actions)
+        self._state, drawn = reference.step_and_draws(self.env, self._state, actions)
         key = {"enemies": jnp.array(drawn.choices[self.env.num_allies :]), "world": jnp.array(drawn.deviations)}
-        opponents = [len(reference.opponents(self.env, unit)) for unit in range(self.env.num_agents)]
-        given = np.where(actions < reference.FIRST_ATTACK + np.array(opponents), actions, reference.STOP)
-        named = dict(zip(self.original.agents, jnp.array(given), strict=True))
+        possible = jnp.array(self._state["last_action"][: self.env.num_agents])
+        named = dict(zip(self.original.agents, possible, strict=True))
         with _numbers_instead_of_keys():
             seen, self._theirs, rewards, _, _ = self.original.step_env(key, self._theirs, named)
         theirs = self._theirs if self.env.enemies_are_agents else self._theirs.state

@@ -403,20 +403,9 @@ def draw(shapes, loc_x, loc_y, health, unit_type, last_action, num_allies, attac
     """Draw the units of agents."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     draw_unit(
-        shapes,
-        0,
-        env,
-        agent,
-        loc_x,
-        loc_y,
-        health,
-        unit_type,
-        last_action,
-        num_allies,
-        attack_range,
-        radius,
+        shapes, 0, env, agent, loc_x, loc_y, health, unit_type, last_action, num_allies, attack_range, radius,
         most_health,
-    )
+    )  # fmt: skip
 
 
 @wd.kernel
