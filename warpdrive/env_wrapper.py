@@ -597,15 +597,16 @@ class EnvWrapper:
             drawn: If True, actions are uniformly random instead of sampled from the policy outputs.
 
         Returns:
-            ``reset``, ``actions``, which provides all actions, ``step`` with given actions, and, if the
-            environment has a ``draw`` kernel, ``draw``, which writes to the array ``shapes`` of the device context, and
-            to ``things`` if there is a ``draw_things`` kernel.
+            ``reset``, ``actions``, which provides all actions, ``step`` with given actions, which starts a new episode
+            instead if the last step has ended one, and, if the environment has a ``draw`` kernel, ``draw``, which
+            writes to the array ``shapes`` of the device context, and to ``things`` if there is a ``draw_things``
+            kernel.
         """
         env, binding = self.env, self._binding
         kernels = {
             "reset": fuse_reset(env, binding),
             "actions": fuse_actions(env, binding, drawn),
-            "step": fuse_step(env, binding, auto_reset=self.auto_reset),
+            "step": fuse_running_step(env, binding, self.auto_reset),
         }
         if env.draw is not None:
             pictures = {"shapes": (env.draw, env.shapes_per_agent)}

@@ -1,7 +1,8 @@
 """Game: an environment, policies and people, as kernels that a host launches one after the other.
 
 A step is: the forward pass of each policy, sampling of actions, the actions of people in place of some of them, and the
-step with given actions. The samples of other agents do not depend on who else is a person.
+step with given actions. The samples of other agents do not depend on who else is a person. The step after the last one
+of an episode starts the next episode, so that people see how the former one ended.
 """
 
 from __future__ import annotations

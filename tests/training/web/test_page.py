@@ -159,6 +159,27 @@ def test_a_game_in_turns_waits_for_people(tmp_path: Path, opened: Opened) -> Non
     assert tab.evaluate("warpdrive.game.step") == 4
 
 
+def test_the_end_of_a_game_stays_until_somebody_presses_a_key(tmp_path: Path, opened: Opened) -> None:  # noqa: F811
+    """Red has two discs in a row after its second move; two people share the keys of a game in turns."""
+    env = wd.EnvWrapper(ConnectFour(starts="red", connect=2), env_backend="cpu")
+    path = tmp_path / "page.html"
+    path.write_text(web_page(env, {}, PageOptions("Four", "About", verified_steps=10)).html)
+    tab = opened(path)
+    tab.wait_for_function(READY)
+    tab.select_option("#first", "0")
+    tab.select_option("#second", "1")
+    tab.click("#restart")
+    for moves, key in enumerate("415", start=1):
+        tab.keyboard.press(key, delay=200)
+        tab.wait_for_function(f"warpdrive.game.step === {moves}")
+    tab.wait_for_function("document.querySelector('#state').textContent.includes('press a key')")
+    tab.wait_for_timeout(1000)
+    assert values(tab, "discs").reshape(2, 6, 7)[0].sum() == 2
+    tab.keyboard.press("7", delay=1000)
+    tab.wait_for_function("warpdrive.game.step === 4")
+    assert values(tab, "discs").sum() == 0
+
+
 def test_seed_replicas_and_constants_are_the_readers(file: Path, opened: Opened) -> None:  # noqa: F811
     tab = ready(opened(file))
     first = values(tab, "sampler.rng").reshape(2, -1, 4)

@@ -3,6 +3,7 @@
 (async () => {
   const { program, tags, actions } = data;
   const FIELDS = data.fields.length;
+  const PAUSE_AT_THE_END = 0.5; // seconds for which the end of an episode is shown
   const tagOf = new Map(Object.entries(tags).flatMap(([tag, agents]) => agents.map(agent => [agent, tag])));
 
   // ---- the link: seed, replicas, changed numbers, and what people did ----
@@ -103,11 +104,12 @@
   const SECOND = { left: "a", right: "d", up: "w", down: "s", space: "f", enter: "g" };
   const nameOf = key => NAMES[key] || key.toLowerCase();
   const controlsOf = agent => data.controls[tagOf.get(agent)] || {};
+  const waits = agent => controlsOf(agent)[""] === null; // for a key, in turns: people share those that only one of them has
   /** Return the keys that a person holds, as the environment names them. */
   function keysOf(number, agent) {
-    const both = people.every(person => person.agent !== null);
+    const both = people.every(person => person.agent !== null), shared = waits(agent) ? key => key : () => "";
     return new Set(Object.keys(controlsOf(agent)).flatMap(combination => combination.split("+")).filter(name =>
-      name && (pressed.has(`${number}:${name}`) || pressed.has(number === 0 ? name : SECOND[name] || "") || (!both && pressed.has(name)))));
+      name && (pressed.has(`${number}:${name}`) || pressed.has(number === 0 ? name : SECOND[name] || shared(name)) || (!both && pressed.has(name)))));
   }
   function actionOf({ agent }, number) {
     const { kind, size, low, high } = actionsOf(agent), controls = controlsOf(agent), keys = keysOf(number, agent);
@@ -125,17 +127,23 @@
     for (const name of used.sort((one, other) => one.split("+").length - other.split("+").length)) set(controls[name], false);
     return found;
   }
-  /** Return the people whose turn it is, of agents that wait for a key. */
+  /** Return true if the chosen replica shows the end of an episode; its next step starts another one. */
+  const isOver = () => ["terminated", "truncated"].some(name => game.values(name)?.[chosen] > 0);
+  /** Return the people whose turn it is, of agents that wait for a key; at the end of an episode all of them. */
   function toMove() {
     const isActive = agent => (game.values("active")?.[chosen * data.numAgents + agent] ?? 1) > 0;
-    return replaying ? [] : people.filter(({ agent }) => agent !== null && controlsOf(agent)[""] === null && isActive(agent));
+    const isWaiting = ({ agent }) => agent !== null && waits(agent) && (isOver() || isActive(agent));
+    return replaying ? [] : people.filter(isWaiting);
   }
-  /** Return true if a person has chosen an action that is valid. */
+  /** Return true if a person has chosen an action that is valid; at the end of an episode any key is. */
   function hasChosen(person) {
     const number = people.indexOf(person), mask = game.values("action_mask"), [action] = actionOf(person, number);
     const choices = mask && mask.length / (settings.replicas * data.numAgents);
-    return keysOf(number, person.agent).size > 0 && (!mask || mask[(chosen * data.numAgents + person.agent) * choices + action] > 0);
+    const isValid = isOver() || !mask || mask[(chosen * data.numAgents + person.agent) * choices + action] > 0;
+    return keysOf(number, person.agent).size > 0 && isValid;
   }
+  /** Return true if people whose turn it is have not chosen; one of them is enough to start the next episode. */
+  const isWaitingFor = movers => movers.length > 0 && !(isOver() ? movers.some(hasChosen) : movers.every(hasChosen));
   /** Forget the keys of a person who has moved: each press is one action. */
   function consume(person) {
     const number = people.indexOf(person);
@@ -379,7 +387,8 @@
     const mean = (values, agents) => agents.reduce((sum, agent) => sum + values[chosen * data.numAgents + agent], 0) / agents.length;
     element("place").textContent = `step ${timestep ? timestep[chosen] : game.step} / ${data.episodeLength}`;
     element("returns").textContent = Object.entries(tags).map(([tag, agents]) => `${tag} ${short(mean(returns, agents))} (last ${short(mean(lastReturns, agents))})`).join("   ");
-    element("state").textContent = replaying ? "replaying a recorded game" : "";
+    const isAsked = playing && isOver() && toMove().length > 0;
+    element("state").textContent = replaying ? "replaying a recorded game" : isAsked ? "the game is over: press a key for another one" : "";
     if (element("arrays").open) showArray();
   }
 
@@ -441,10 +450,10 @@
       let steps = 0;
       while (credit >= 1 && playing && performance.now() - began < 12) {
         const movers = toMove();
-        if (!movers.every(hasChosen)) break;
+        if (isWaitingFor(movers)) break;
         advance();
         movers.forEach(consume);
-        credit--;
+        credit -= isOver() && speed <= 4 ? 1 + PAUSE_AT_THE_END * data.stepsPerSecond * speed : 1;
         steps++;
       }
       if (steps) refresh();
