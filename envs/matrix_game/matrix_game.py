@@ -167,7 +167,11 @@ class MatrixGame(wd.Environment):
     """
 
     name = "matrix_game"
-    parity: ClassVar[Mapping[str, Any]] = {"title": "a reference in NumPy", "tolerance": 1e-6}
+    parity: ClassVar[Mapping[str, Any]] = {
+        "title": "a reference in NumPy",
+        "tolerance": 1e-6,
+        "episode_tolerance": 1e-6,
+    }
     global_state = ("last_action",)
     step, draw = step, draw
 

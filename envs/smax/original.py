@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from warpdrive.envs.smax.smax import Smax
 
 
-class Original:
+class JaxMARL:
     """``SMAX``, or ``HeuristicEnemySMAX`` if enemies are no agents, as a :class:`warpdrive.testing.Reference`.
 
     Functions of ``jax.random`` are replaced while ``jaxmarl`` calls them: a key is a dict of the numbers to be drawn.

@@ -31,7 +31,7 @@ def test_steps_are_those_of_the_reference(parameters, python_backend):
 @pytest.mark.parametrize("parameters", PARAMETERS)
 def test_steps_are_those_of_jaxmarl(parameters):
     pytest.importorskip("jaxmarl")
-    found = check_parity(Smax(**parameters), "warpdrive.envs.smax.original:Original", 20, 3, steps=1000)
+    found = check_parity(Smax(**parameters), "warpdrive.envs.smax.original:JaxMARL", 20, 3, steps=1000)
     assert found and (found.terminated > 0 or "max_steps" in parameters)
     assert {"loc_x", "health", "cooldown", "rewards", "observations", "action_mask", "world_state"} <= {*found.arrays}
 

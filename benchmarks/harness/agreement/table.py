@@ -1,26 +1,12 @@
-"""Command line and output of the agreement commands: tables of docs/environments/index.md."""
+"""Output of the agreement commands: tables of docs/environments/index.md."""
 
 from __future__ import annotations
 
-import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 _PAGE = Path(__file__).parents[3] / "docs" / "environments" / "index.md"
-
-
-def options_of(description: str | None, names: Sequence[str]) -> argparse.Namespace:
-    """Parse the command line options ``environments`` (of ``names``), ``steps`` and ``no_write``."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("environments", nargs="*", help="environments to compare (default: all)", metavar="NAME")
-    parser.add_argument("--steps", type=int, default=100_000, help="steps compared in each row (default: 100000)")
-    parser.add_argument("--no-write", action="store_true", help="print the table without writing it")
-    options = parser.parse_args()
-    for name in options.environments:
-        if name not in names:
-            parser.error(f"there is no environment {name!r} in this comparison, expected one of {', '.join(names)}")
-    return options
 
 
 def row(cells: Iterable[str]) -> str:
