@@ -21,7 +21,7 @@ from warpdrive.scene.scene import Scene
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 EMPTY = 0
 WALL = 2**30
-"""Value of a wall cell. An occupied cell holds the agent's health, negative for blue."""
+"""Value of a wall cell. An occupied cell holds the agent's health plus 1, negative for blue."""
 MAX_HEALTH = 1e6
 WIDEST_MAP = 2**12
 FARTHEST = 100
@@ -60,7 +60,7 @@ def step(
     cuda.syncthreads()
 
     health_left = health[env, agent] - damage_of_hit * hits[env, y, x]
-    survives = alive and health_left > 0
+    survives = alive and health_left >= 0
     fatal = strikes and abs(there) <= damage_of_hit * hits[env, there_y, there_x]
     moves = survives and 0 < action <= num_moves and there == EMPTY
     turn = timestep[env]
@@ -75,10 +75,9 @@ def step(
         hits[env, y, x] = 0
         reward = step_reward
         reward += attack_reward if attacks else ZERO
-        reward += hit_reward if strikes else ZERO
-        reward += kill_reward if fatal and first else ZERO
-        reward += ZERO if survives else death_reward
-        rewards[env, agent] = reward
+        if strikes:
+            reward += kill_reward if fatal and first else hit_reward
+        rewards[env, agent] = reward if survives else death_reward
     cuda.syncthreads()
 
     if first:
@@ -87,10 +86,11 @@ def step(
         health_left = min(health_left + recovery_of_step, most_health) if survives else 0
         health[env, agent] = health_left
         active[env, agent] = survives
-        cells[env, y, x] = side * health_left
+        occupant = side * (health_left + 1) if survives else EMPTY
+        cells[env, y, x] = occupant
         if moves and first:
             cells[env, y, x] = EMPTY
-            cells[env, there_y, there_x] = side * health_left
+            cells[env, there_y, there_x] = occupant
             loc_x[env, agent] = there_x - margin
             loc_y[env, agent] = there_y - margin
     red_stands = cuda.syncthreads_or(survives and team == 0)
@@ -122,8 +122,8 @@ def see_surroundings(
             observations[env, agent, 1, row, column] = ONE if own > ZERO else ZERO
             observations[env, agent, 2, row, column] = ONE if own < ZERO else ZERO
             if see_health:
-                observations[env, agent, 3, row, column] = max(own, ZERO) * health_scale
-                observations[env, agent, 4, row, column] = max(-own, ZERO) * health_scale
+                observations[env, agent, 3, row, column] = max(own - ONE, ZERO) * health_scale
+                observations[env, agent, 4, row, column] = max(-own - ONE, ZERO) * health_scale
 
 
 @wd.device_function
@@ -235,7 +235,7 @@ def reset_at_random(
         cuda.syncthreads()
         if first:
             claims[env, y, x] = 0
-            cells[env, y, x] = side * most_health
+            cells[env, y, x] = side * (most_health + 1)
             loc_x[env, agent] = x - margin
             loc_y[env, agent] = y - margin
             placed = True
@@ -268,15 +268,15 @@ class Battle(wd.Environment):
     ## Description
 
     Two teams, red and blue, fight until one of them is eliminated. Rewards are individual. Agents `0 .. agents_per_team
-    - 1` are red (policy tag `red`), the others are blue (`blue`). Each agent occupies one cell. The environment is
-    modelled on `battle_v4` of MAgent2: unless noted otherwise, the default constants are those of its documentation,
-    while the order of events within a step and the resolution of conflicts are specific to this implementation.
+    - 1` are red (policy tag `red`), the others are blue (`blue`). Each agent occupies one cell. Rules and default
+    constants are those of `battle_v4` of MAgent2, except for the order of events: there, attacks of a step hit one after
+    the other in random order, and agents move one after the other.
 
     In each step
 
     1. all attacks hit simultaneously: each removes `damage` from the opponent on its cell, and has no effect on own
-       team or walls. An agent without health left is eliminated and is no longer `active`, but its attack in this step
-       counts;
+       team or walls. An agent whose health falls below 0 is eliminated and is no longer `active`, but its attack in
+       this step counts;
     2. the others move simultaneously to cells on the map that were empty before the step; moves jump over what is
        between;
     3. the survivors regain `recovery`, up to `health`.
@@ -302,6 +302,8 @@ class Battle(wd.Environment):
 
     `Box` of shape `(channels, width, width)`, float32, width = 2 `view_range` + 1: the cells around the agent, which is
     in the middle; `(5, 13, 13)` by default. Eliminated agents observe zeros.
+
+    MAgent2's agents observe a circle, in which cells off the map are 0, and have each team's health next to its channel.
 
     | Channel | Observation | Min | Max |
     | --- | --- | --- | --- |
@@ -331,15 +333,15 @@ class Battle(wd.Environment):
 
     ## Rewards
 
-    The sum of the following:
+    The sum of the following; an agent that is eliminated gets `death_reward` instead:
 
     | Event | Argument | Default |
     | --- | --- | ---: |
     | every step | `step_reward` | -0.005 |
     | an attack, whatever its target | `attack_reward` | -0.1 |
     | an attack on an opponent | `hit_reward` | 0.2 |
-    | a fatal attack on an opponent; only the first in order of several is rewarded | `kill_reward` | 5 |
-    | being eliminated | `death_reward` | -0.1 |
+    | instead of that: a fatal attack, the first in order if there are several | `kill_reward` | 5 |
+    | being eliminated, instead of the sum | `death_reward` | -0.1 |
 
     ## Starting State
 
@@ -372,8 +374,9 @@ class Battle(wd.Environment):
         step_reward: Reward in each step.
         attack_reward: Reward for each attack, whether or not it hits.
         hit_reward: Additional reward for an attack that hits an opponent.
-        kill_reward: Reward for an attack that eliminates an opponent; only one of several such attacks is rewarded.
-        death_reward: Reward for being eliminated.
+        kill_reward: Additional reward for an attack that eliminates an opponent, instead of ``hit_reward``; one of
+            several such attacks gets it.
+        death_reward: Reward of an agent that is eliminated, instead of all others in that step.
         episode_length: Number of steps after which an episode is truncated, 1 or more.
 
     Raises:
@@ -383,7 +386,8 @@ class Battle(wd.Environment):
 
     - MAgent2, [Battle](https://magent2.farama.org/environments/battle/).
 
-    `envs/battle/reference.py` has the same step in NumPy, agent by agent; see the
+    `envs/battle/reference.py` has the same step in NumPy, agent by agent, and `envs/battle/original.py` drives MAgent2;
+    see the
     [agreement with reference implementations](index.md#agreement-with-reference-implementations).
     """
 
@@ -505,7 +509,7 @@ class Battle(wd.Environment):
             x, y = self.start_x, self.start_y
         cells = self.bare_cells.copy()
         side = np.repeat([1, -1], self.agents_per_team)
-        cells[y + self.margin, x + self.margin] = side * self.most_health
+        cells[y + self.margin, x + self.margin] = side * (self.most_health + 1)
         return {
             "loc_x": x.copy(),
             "loc_y": y.copy(),

@@ -33,6 +33,7 @@ def step(env: Battle, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[
     who_is_at = {place[agent]: agent for agent in standing}
     rewards = np.zeros(env.num_agents)
     rewards[standing] += env.step_reward
+    active = state["active"].copy()
 
     attackers = defaultdict(list)
     for agent in in_turn:
@@ -44,12 +45,12 @@ def step(env: Battle, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[
                 attackers[target].append(agent)
     for target, hit_by in attackers.items():
         health[target] -= env.damage_of_hit * len(hit_by)
-        if health[target] <= 0:
-            health[target] = 0
-            rewards[target] += env.death_reward
-            rewards[hit_by[0]] += env.kill_reward
+        if health[target] < 0:
+            health[target], active[target] = 0, False
+            rewards[hit_by[0]] += env.kill_reward - env.hit_reward
+    rewards[[agent for agent in standing if not active[agent]]] = env.death_reward
 
-    survivors = [agent for agent in in_turn if health[agent] > 0]
+    survivors = [agent for agent in in_turn if active[agent]]
     taken = set(who_is_at) | set(env.walls)
     for agent in survivors:
         goal = _goal(env, place[agent], actions[agent])
@@ -63,10 +64,10 @@ def step(env: Battle, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[
         "loc_x": np.array([x for x, _ in place], np.int32),
         "loc_y": np.array([y for _, y in place], np.int32),
         "health": health.astype(np.int32),
-        "active": health > 0,
+        "active": active,
         "timestep": timestep,
     }
-    after["cells"] = _cells(env, after)
+    after["cells"] = cells_of(env, after)
     return {
         **after,
         "observations": observe(env, after),
@@ -89,12 +90,13 @@ def _is_on_map(env: Battle, place: Place) -> bool:
     return min(place) >= 0 and max(place) < env.map_size
 
 
-def _cells(env: Battle, state: dict[str, Any]) -> npt.NDArray[np.int32]:
+def cells_of(env: Battle, state: dict[str, Any]) -> npt.NDArray[np.int32]:
+    """Return the cells of the map in a state, as the kernels store them."""
     cells: npt.NDArray[np.int32] = env.bare_cells.copy()
     for agent in np.flatnonzero(state["active"]):
         sign = 1 if agent < env.agents_per_team else -1
         row, column = state["loc_y"][agent] + env.margin, state["loc_x"][agent] + env.margin
-        cells[row, column] = sign * state["health"][agent]
+        cells[row, column] = sign * (state["health"][agent] + 1)
     return cells
 
 
@@ -110,21 +112,21 @@ def observe(env: Battle, state: dict[str, Any]) -> npt.NDArray[np.float32]:
         np.flatnonzero(active[: env.agents_per_team]),
         env.agents_per_team + np.flatnonzero(active[env.agents_per_team :]),
     ]
-    health, squares = [], []
+    cells, squares = [], []
     for members in teams:
         of_team = np.zeros_like(walls)
-        of_team[y[members] + env.view_range, x[members] + env.view_range] = state["health"][members]
-        health.append(of_team)
+        of_team[y[members] + env.view_range, x[members] + env.view_range] = state["health"][members] + 1
+        cells.append(of_team)
         counts = np.zeros((env.view_width, env.view_width))
         np.add.at(counts, (y[members] * env.view_width // env.map_size, x[members] * env.view_width // env.map_size), 1)
         squares.append(counts / env.agents_per_team)
     for team, members in enumerate(teams):
         for agent in members:
             view = slice(y[agent], y[agent] + env.view_width), slice(x[agent], x[agent] + env.view_width)
-            own, other = health[team][view], health[1 - team][view]
+            own, other = cells[team][view], cells[1 - team][view]
             channels = [walls[view], own > 0, other > 0]
             if env.see_health:
-                channels += [own / env.most_health, other / env.most_health]
+                channels += [np.maximum(cell - 1, 0) / env.most_health for cell in (own, other)]
             if env.minimap:
                 at = [np.full_like(own, c[agent] / (env.map_size - 1)) for c in (x, y)]
                 channels += [squares[team], squares[1 - team], *at]

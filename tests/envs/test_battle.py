@@ -11,6 +11,7 @@ import torch
 
 from warpdrive.checks import check_environment_kernels
 from warpdrive.envs.battle import Battle
+from warpdrive.envs.battle.original import VIEW, MAgent2
 from warpdrive.errors import DefinitionError
 
 LEFT, RIGHT, UP, DOWN = (-1, 0), (1, 0), (0, -1), (0, 1)
@@ -36,7 +37,7 @@ def put(replicas, places, health=None):
         if place:
             ctx["loc_x"][0, agent], ctx["loc_y"][0, agent] = place
             side = 1 if agent < env.agents_per_team else -1
-            cells[place[1] + env.margin, place[0] + env.margin] = side * left
+            cells[place[1] + env.margin, place[0] + env.margin] = side * (left + 1)
     ctx["cells"][0] = torch.from_numpy(cells)
 
 
@@ -84,7 +85,7 @@ def test_episodes_are_those_of_the_reference(replicas_of, config, steps):
             np.testing.assert_allclose(outcome.observations, reference["observations"], atol=1e-6)
             np.testing.assert_allclose(outcome.rewards, reference["rewards"], atol=1e-5)
             assert outcome.terminated == reference["terminated"]
-            fallen += int((outcome.before["active"] & (reference["health"] == 0)).sum())
+            fallen += int((outcome.before["active"] & ~reference["active"]).sum())
             ended += outcome.done
             if not outcome.done:
                 for name in ("loc_x", "loc_y", "health", "active", "cells", "hits", "claims"):
@@ -104,16 +105,79 @@ def test_hits_add_up_and_one_of_the_attackers_is_paid_for_the_kill(replicas_of):
     places = [(3, 4), (5, 4), (4, 3), (4, 4), (8, 8), (0, 0)]
     put(replicas, places, [100, 100, 100, 60, 100, 50])
     hit = [attacker(env, RIGHT), attacker(env, LEFT), attacker(env, DOWN), attacker(env, UP), STAY, STAY]
-    outcome = replicas.step([hit])[0]
-    assert outcome.after["health"].tolist() == [100, 100, 81, 0, 100, 51]  # 60 - 3 * 20; 100 - 20 + 1; 50 + 1
-    assert outcome.after["active"].tolist() == [True, True, True, False, True, True]
-    # step 1: the order is that of (member + 1) % 3, so agent 2 is before 0 and 1
+    outcome = replicas.step([hit])[0]  # agent 3 has no health left, and stands: 60 - 3 * 20 + 1
+    assert outcome.after["health"].tolist() == [100, 100, 81, 1, 100, 51]  # 100 - 20 + 1; 50 + 1
     struck = -0.005 - 0.1 + 0.2
-    expected = [struck, struck, struck + 5.0, struck - 0.1, -0.005, -0.005]  # who falls strikes at the same time
-    np.testing.assert_allclose(outcome.rewards, expected, atol=1e-6)
+    np.testing.assert_allclose(outcome.rewards, [struck] * 4 + [-0.005] * 2, atol=1e-6)
+
+    outcome = replicas.step([hit])[0]  # it strikes as it falls
+    assert outcome.after["health"].tolist() == [100, 100, 62, 0, 100, 52]
+    assert outcome.after["active"].tolist() == [True, True, True, False, True, True]
+    # step 2: the order is that of (member + 2) % 3, so agent 1 is first
+    np.testing.assert_allclose(outcome.rewards, [struck, -0.105 + 5.0, struck, -0.1, -0.005, -0.005], atol=1e-6)
     assert not outcome.observations[3].any()
     again = replicas.step([hit])[0]  # into the void, now
     np.testing.assert_allclose(again.rewards, [-0.105, -0.105, -0.105, 0, -0.005, -0.005], atol=1e-6)
+
+
+def in_any_order(env, state, rng):
+    """Actions whose effects do not depend on their order: nobody shares a goal, and who is to fall does nothing."""
+    team = np.arange(env.num_agents) >= env.agents_per_team
+    actions, hits = np.zeros(env.num_agents, np.int64), np.zeros(env.num_agents, np.int64)
+    who_is_at = {(state["loc_x"][agent], state["loc_y"][agent]): agent for agent in np.flatnonzero(state["active"])}
+    goals = set(who_is_at)
+    for agent in rng.permutation(list(who_is_at.values())):
+        around = zip(state["loc_x"][agent] + env.action_x, state["loc_y"][agent] + env.action_y, strict=True)
+        places = list(around)
+        strikes = [a for a in range(13, 21) if team[who_is_at.get(places[a], agent)] != team[agent]]
+        action = rng.choice(strikes) if strikes and rng.random() < 0.8 else rng.integers(21)
+        target = who_is_at.get(places[action])
+        if action > env.num_moves and target is not None and team[target] != team[agent]:
+            left = state["health"][target] - env.damage_of_hit * (hits[target] + 1)
+            if left < 0 and (hits[target] or actions[target]):
+                continue
+            hits[target] += 1 if left >= 0 else env.num_agents
+        elif action <= env.num_moves:
+            if hits[agent] >= env.num_agents or places[action] in goals:
+                continue
+            goals.add(places[action])
+        if hits[agent] < env.num_agents:
+            actions[agent] = action
+    return actions
+
+
+def test_steps_that_have_no_order_are_those_of_magent2(replicas_of):
+    """MAgent2 plays, and the kernels step from each of its states."""
+    pytest.importorskip("magent2")
+    map_size = 20
+    game = MAgent2(map_size, seed=3)
+    env, rng = game.env, np.random.default_rng(3)
+    replicas = replicas_of(env)
+    off_map = np.pad(np.zeros((map_size, map_size), bool), VIEW, constant_values=True)
+    side = np.arange(2 * VIEW + 1) - VIEW
+    circle = np.add.outer(side**2, side**2) <= VIEW**2
+    state, fallen = game.state(), 0
+    for _ in range(300):
+        for name, values in state.items():
+            replicas.wrapper.ctx[name][0] = torch.from_numpy(values)
+        actions = in_any_order(env, state, rng)
+        outcome = replicas.step(actions[None])[0]
+        rewards, is_won = game.step(actions)
+        np.testing.assert_allclose(outcome.rewards, rewards, atol=1e-6)
+        assert outcome.terminated == is_won
+        if is_won:
+            break
+        fallen += int(state["active"].sum())
+        state, views = game.state(), game.views()
+        fallen -= int(state["active"].sum())
+        for name in ("health", "active", "cells"):
+            np.testing.assert_array_equal(outcome.after[name], state[name], err_msg=name)
+        for agent in np.flatnonzero(state["active"]):
+            x, y = state["loc_x"][agent], state["loc_y"][agent]
+            seen = circle & ~off_map[y : y + 2 * VIEW + 1, x : x + 2 * VIEW + 1]
+            found = np.where(seen, outcome.observations[agent], 0)
+            np.testing.assert_allclose(found, views[agent], atol=1e-4)  # MAgent2 adds up health in floats
+    assert fallen > 5
 
 
 def test_friends_walls_and_what_is_off_the_map_are_not_hurt(replicas_of):
@@ -181,13 +245,13 @@ def test_the_battle_ends_with_a_team(replicas_of, loser):
     env = Battle(**SMALL)
     replicas = replicas_of(env)
     health = [100, 0, 0, 100, 0, 0]
-    health[loser] = 20
+    health[loser] = 10
     put(replicas, [(1, 1), None, None, (2, 1), None, None], health)
     actions = [attacker(env, RIGHT), STAY, STAY, attacker(env, LEFT), STAY, STAY]
     actions[loser] = STAY
     outcome = replicas.step([actions])[0]
     assert outcome.terminated and not outcome.truncated
-    np.testing.assert_allclose(outcome.rewards[[loser, 3 - loser]], [-0.105, 5.095], atol=1e-6)
+    np.testing.assert_allclose(outcome.rewards[[loser, 3 - loser]], [-0.1, 4.895], atol=1e-6)
 
 
 def test_random_starts_are_apart_and_anywhere(replicas_of):
@@ -200,8 +264,8 @@ def test_random_starts_are_apart_and_anywhere(replicas_of):
     counts = np.bincount(cells.ravel(), minlength=36)
     assert not counts[:6].any() and (counts[6:] > 50).all() and (counts[6:] < 170).all()
     assert not ctx["claims"].any()
-    np.testing.assert_array_equal((ctx["cells"] == 100).sum((1, 2)).cpu(), 2)
-    np.testing.assert_array_equal((ctx["cells"] == -100).sum((1, 2)).cpu(), 2)
+    np.testing.assert_array_equal((ctx["cells"] == 101).sum((1, 2)).cpu(), 2)
+    np.testing.assert_array_equal((ctx["cells"] == -101).sum((1, 2)).cpu(), 2)
 
 
 def test_the_order_of_threads_does_not_matter():
