@@ -324,7 +324,7 @@ class Atari(wd.Environment):
         stacked = STACKED[kind] if stack is None else parameters.whole("frame_stack", stack, at_least=1, at_most=64)
         self.screen_size = parameters.whole("screen_size", screen_size, at_least=1, at_most=machine.WIDTH)
         self.is_drawn = kind != "ram"
-        self.blends = blends and self.shortest_skip > 1
+        self.blends = blends and self.longest_skip > 1
         self.grey_levels, self.colours = palette.GREY[self.game.display], palette.RGB[self.game.display]
         shape: tuple[int, ...]
         if kind == "grayscale":

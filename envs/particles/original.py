@@ -43,6 +43,7 @@ def spread_step(env: SimpleSpread) -> Step:
         max_cycles=10**9,
         num_agent_neighbors=env.nearest_agents or None,
         num_landmark_neighbors=env.nearest_landmarks or None,
+        terminate_on_success=env.terminate_on_success,
     )
     _resize(other.world.landmarks, env.num_landmarks)
     for agent in other.world.agents:
@@ -71,6 +72,7 @@ def tag_step(env: SimpleTag) -> Step:
         max_cycles=10**9,
         num_agent_neighbors=env.nearest_agents or None,
         num_landmark_neighbors=env.nearest_landmarks or None,
+        terminate_on_success=env.terminate_on_success,
     )
     for i, agent in enumerate(other.world.agents):
         is_good = i >= a
@@ -216,5 +218,5 @@ def _step(other: Any, state: dict[str, Any], actions: npt.NDArray[Any], fixed: t
         **dict(zip(("loc_x", "loc_y", "velocity_x", "velocity_y"), after.T, strict=True)),
         "timestep": int(state["timestep"]) + 1,
         "rewards": np.array([other.rewards[agent.name] for agent in agents]),
-        "terminated": False,
+        "terminated": other.scenario.is_terminal(other.world),
     }

@@ -37,12 +37,12 @@ def step(env: SimpleSpread, state: dict[str, Any], actions: npt.NDArray[Any]) ->
         "timestep": int(state["timestep"]) + 1,
     }
     landmarks = physics.places(state, ("landmark_x", "landmark_y"))
-    shared = -physics.distances(landmarks, position).min(axis=1).sum()
+    nearest = physics.distances(landmarks, position).min(axis=1)
     touching = physics.distances(position, position) < 2 * env.agent_size
     own = -env.collision_penalty * (touching.sum(axis=1) - 1)
-    after["rewards"] = ((1 - env.local_ratio) * shared + env.local_ratio * own).astype(np.float32)
+    after["rewards"] = ((env.local_ratio - 1) * nearest.sum() + env.local_ratio * own).astype(np.float32)
     after["observations"] = observe(env, after)
-    after["terminated"] = False
+    after["terminated"] = env.terminate_on_success and nearest.max() < 0.1
     return after
 
 

@@ -16,10 +16,10 @@ from warpdrive.envs.particles import dynamics
 from warpdrive.envs.simple_spread import reference
 
 ZERO, ONE = np.float32(0), np.float32(1)
-COVERED = 0.1
-"""Distance within which an agent covers a landmark in pictures, as in the statistics of ``mpe2``."""
+COVERED = np.float32(0.1)
+"""Distance within which an agent covers a landmark."""
 INFINITY = np.float32(np.inf)
-COVERED_SQUARED = np.float32(COVERED * COVERED)
+COVERED_SQUARED = COVERED * COVERED
 
 
 def _step(push: Any) -> Any:
@@ -34,8 +34,9 @@ def _step(push: Any) -> Any:
         # constants
         num_agents, num_landmarks, time_step, kept_velocity, acceleration, inverse_mass, size,
         touching_distance, contact_force, contact_margin, inverse_margin, landmark_weight, collision_weight,
+        terminate_on_success,
         # out
-        rewards,
+        rewards, terminated,
     ):  # fmt: skip
         """Move all agents; then compute the shared cost of landmark distances, and each agent's cost of collisions."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
@@ -63,9 +64,12 @@ def _step(push: Any) -> Any:
             collisions += ONE if squared < touching_distance * touching_distance else ZERO
         cuda.syncthreads()
 
-        total = ZERO
+        total, farthest = ZERO, ZERO
         for i in range(num_landmarks):
             total += distances[i]
+            farthest = max(farthest, distances[i])
+        if terminate_on_success and agent == 0:
+            terminated[env] = farthest < COVERED
         rewards[env, agent] = -(landmark_weight * total + collision_weight * collisions)
 
     return step
@@ -200,7 +204,7 @@ class SimpleSpread(dynamics.ParticleWorld):
 
     ## Episode End
 
-    - Termination: never.
+    - Termination: never, or with `terminate_on_success` when there is an agent within 0.1 of each landmark.
     - Truncation: after `episode_length` steps.
 
     ## Arguments
@@ -223,6 +227,10 @@ class SimpleSpread(dynamics.ParticleWorld):
         episode_length: Number of steps after which an episode is truncated, 1 or more.
         num_agent_neighbors: Number of nearest other agents that an agent observes, 1 or more; None for all.
         num_landmark_neighbors: Number of nearest landmarks that an agent observes, 1 or more; None for all.
+        terminate_on_success: If True, an episode ends when all landmarks are covered.
+
+    `mpe2` calls `num_agents` N and `episode_length` max_cycles. The first stage of its curriculum is
+    `collision_penalty=0`.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range.
@@ -266,6 +274,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         episode_length: int = 25,
         num_agent_neighbors: int | None = None,
         num_landmark_neighbors: int | None = None,
+        terminate_on_success: bool = False,
     ) -> None:
         real = parameters.real
         self.num_agents = parameters.whole("num_agents", num_agents, at_least=1)
@@ -273,6 +282,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         self.local_ratio = real("local_ratio", local_ratio, at_least=0, at_most=1)
         self.collision_penalty = real("collision_penalty", collision_penalty, at_least=0)
         self.agent_size = real("agent_size", agent_size, above=0)
+        self.terminate_on_success = parameters.flag("terminate_on_success", terminate_on_success)
         self.acceleration = real("acceleration", acceleration, at_least=0)
         self._set_physics(
             mass=mass,

@@ -47,7 +47,7 @@ def step(env: SimpleTag, state: dict[str, Any], actions: npt.NDArray[Any]) -> di
     leaving = _charge_for_leaving(np.abs(position[a:])).sum(axis=1)
     of_good_agents = -env.tag_penalty * touching.sum(axis=1) - env.leaving_penalty * leaving
     after["rewards"] = np.concatenate([of_adversaries, of_good_agents]).astype(np.float32)
-    after["terminated"] = False
+    after["terminated"] = env.terminate_on_success and bool(touching.any(axis=1).all())
     return {**after, **observe(env, after)}
 
 

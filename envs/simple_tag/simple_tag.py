@@ -49,9 +49,9 @@ def _step(push: Any) -> Any:
         # constants
         num_agents, num_adversaries, num_obstacles, size, acceleration, largest_speed, obstacle_sizes, time_step,
         kept_velocity, inverse_mass, contact_force, contact_margin, inverse_margin, tag_reward, tag_penalty,
-        leaving_penalty,
+        leaving_penalty, terminate_on_success,
         # out
-        rewards,
+        rewards, terminated,
     ):  # fmt: skip
         """Move all agents; then compute the contacts of adversaries and the penalties for leaving the square."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
@@ -89,6 +89,11 @@ def _step(push: Any) -> Any:
             for other in range(num_adversaries, num_agents):
                 total += tags[other]
             rewards[env, agent] = tag_reward * total
+        if terminate_on_success and agent == 0:
+            all_are_touched = True
+            for other in range(num_adversaries, num_agents):
+                all_are_touched = all_are_touched and tags[other] > ZERO
+            terminated[env] = all_are_touched
 
     return step
 
@@ -249,7 +254,7 @@ class SimpleTag(dynamics.ParticleWorld):
 
     ## Episode End
 
-    - Termination: never.
+    - Termination: never, or with `terminate_on_success` when adversaries touch all good agents.
     - Truncation: after `episode_length` steps.
 
     ## Arguments
@@ -257,7 +262,7 @@ class SimpleTag(dynamics.ParticleWorld):
     Args:
         num_adversaries: Number of adversaries, 1 or more: the agents from 0 on.
         num_good_agents: Number of good agents, 1 or more: the agents after them.
-        num_obstacles: Number of obstacles, 1 or more.
+        num_obstacles: Number of obstacles, 0 or more.
         continuous_actions: If True, an action is the magnitude of the force in each direction, otherwise one direction.
         tag_reward: Reward of every adversary for each contact of an adversary and a good agent, 0 or more.
         tag_penalty: Cost of a good agent for each contact with an adversary, 0 or more.
@@ -279,6 +284,10 @@ class SimpleTag(dynamics.ParticleWorld):
         episode_length: Number of steps after which an episode is truncated, 1 or more.
         num_agent_neighbors: Number of nearest other agents that an agent observes, 1 or more; None for all.
         num_landmark_neighbors: Number of nearest obstacles that an agent observes, 1 or more; None for all.
+        terminate_on_success: If True, an episode ends when adversaries touch all good agents at the same time.
+
+    `mpe2` calls `num_good_agents` num_good and `episode_length` max_cycles. The first stages of its curriculum have half
+    and three quarters of `good_agent_speed` and `good_agent_acceleration`.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range.
@@ -330,11 +339,12 @@ class SimpleTag(dynamics.ParticleWorld):
         episode_length: int = 25,
         num_agent_neighbors: int | None = None,
         num_landmark_neighbors: int | None = None,
+        terminate_on_success: bool = False,
     ) -> None:
         whole, real = parameters.whole, parameters.real
         self.num_adversaries = whole("num_adversaries", num_adversaries, at_least=1)
         self.num_good_agents = whole("num_good_agents", num_good_agents, at_least=1)
-        self.num_obstacles = whole("num_obstacles", num_obstacles, at_least=1)
+        self.num_obstacles = whole("num_obstacles", num_obstacles, at_least=0)
         self.tag_reward = real("tag_reward", tag_reward, at_least=0)
         self.tag_penalty = real("tag_penalty", tag_penalty, at_least=0)
         self.leaving_penalty = real("leaving_penalty", leaving_penalty, at_least=0)
@@ -346,6 +356,7 @@ class SimpleTag(dynamics.ParticleWorld):
         self.adversary_speed = real("adversary_speed", adversary_speed, above=0)
         self.good_agent_speed = real("good_agent_speed", good_agent_speed, above=0)
         self.obstacle_range = real("obstacle_range", obstacle_range, above=0)
+        self.terminate_on_success = parameters.flag("terminate_on_success", terminate_on_success)
         self._set_physics(
             mass=mass,
             damping=damping,

@@ -129,6 +129,20 @@ def test_steps_agree_with_mpe2(name, continuous, others, python_backend):
     assert found.doubtful <= 1
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("simple_spread", {"num_agents": 3, "num_landmarks": 1, "start_range": 0.5}),
+        ("simple_tag", {"num_good_agents": 2, "num_obstacles": 0, "adversary_size": 0.3, "start_range": 0.5}),
+    ],
+)
+def test_success_ends_episodes_as_in_mpe2(name, parameters):
+    env = wd.make(name, terminate_on_success=True, **parameters)
+    found = check_parity(env, episodes=100, whole_episodes=True, seed=1)
+    assert found and found.doubtful <= 1
+    assert 20 < found.terminated < found.episodes
+
+
 @pytest.mark.parametrize("name", ORIGINALS)
 def test_episodes_agree_with_mpe2(name, python_backend):
     env, episodes = wd.make(name), 20 if name in SCENARIOS else 50
