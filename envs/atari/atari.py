@@ -215,7 +215,8 @@ class Atari(wd.Environment):
 
     - Termination: the game is over. With `terminal_on_life_loss` also at the loss of a life, after which the next
       episode goes on with the same game (after a step of fire with `fire_on_reset`), as with the wrapper of OpenAI
-      Baselines and Stable-Baselines3; returns are then those of lives.
+      Baselines and Stable-Baselines3; returns are then those of lives. Only the last two frames of a step are drawn: if
+      the game is over before them, the final picture is an earlier one, as with `AtariPreprocessing`.
     - Truncation: after `max_num_frames_per_episode` frames.
 
     ## Arguments

@@ -402,7 +402,7 @@ class LevelBasedForaging(wd.Environment):
     ## Arguments
 
     Args:
-        players: Number of players, 1 or more.
+        players: Number of players, 1 or more, at most one for each two cells.
         min_player_level: Lowest level of players, 1 to 1000, or a list with one for each player.
         max_player_level: Highest level of players, at least the lowest, or a list with one for each player.
         min_food_level: Lowest level of foods, 1 to 1000, or a list with one for each food.
