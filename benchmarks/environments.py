@@ -4,7 +4,7 @@
     python benchmarks/environments.py --quick    # one short run of each, print only
     python benchmarks/environments.py --peer-python PATH    # interpreter with JaxMARL, Jumanji and pgx
 
-Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, Jumanji, pgx, PettingZoo, mpe2, lbforaging, matrixgames,
+Libraries: Gymnasium, EnvPool, gymnax, VMAS, JaxMARL, Jumanji, pgx, PettingZoo, mpe2, MAgent2, lbforaging, matrixgames,
 overcooked_ai, rware; those that are not installed are reported as missing.
 """
 
@@ -127,7 +127,7 @@ def workloads(cores: int) -> list[Workload]:
         ],
         Workload("atari", 64, {"ale-py, vector": peers.ale_py("pong")}),
         *tags,
-        Workload("battle", 64, {}),
+        Workload("battle", 64, {"MAgent2, 1 replica": peers.magent2()}),
         Workload("flock", 16, {}),
     ]
 

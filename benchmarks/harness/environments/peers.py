@@ -142,12 +142,19 @@ def vmas(name: str) -> Peer:
 
 def mpe2(name: str) -> Peer:
     """Return ``mpe2`` (NumPy), with one replica."""
+    return _parallel(f"mpe2.{name}_v{4 if name == 'simple_speaker_listener' else 3}")
 
+
+def magent2() -> Peer:
+    """Return ``battle_v4`` of MAgent2 (C++), with one replica."""
+    return _parallel("magent2.environments.battle_v4")
+
+
+def _parallel(module: str) -> Peer:
     def make(replicas: int, seconds: float) -> Measure:
         import importlib
 
-        version = 4 if name == "simple_speaker_listener" else 3
-        env = importlib.import_module(f"mpe2.{name}_v{version}").parallel_env()
+        env = importlib.import_module(module).parallel_env()
         env.reset(seed=0)
         drawn = [{agent: env.action_space(agent).sample() for agent in env.agents} for _ in range(BATCHES)]
         turns = itertools.cycle(drawn)
