@@ -118,7 +118,9 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.environments:
         if name not in ENVIRONMENTS:
-            parser.error(f"there is no environment {name!r} in this comparison, expected one of {', '.join(ENVIRONMENTS)}")
+            parser.error(
+                f"there is no environment {name!r} in this comparison, expected one of {', '.join(ENVIRONMENTS)}"
+            )
     if options.against and len(options.environments) != 1:
         parser.error("--against needs the name of one environment")
     rows, disagreements = read_rows("agreement"), []

@@ -269,8 +269,8 @@ class Battle(wd.Environment):
 
     Two teams, red and blue, fight until one of them is eliminated. Rewards are individual. Agents `0 .. agents_per_team
     - 1` are red (policy tag `red`), the others are blue (`blue`). Each agent occupies one cell. Rules and default
-    constants are those of `battle_v4` of MAgent2, except for the order of events: there, attacks of a step hit one after
-    the other in random order, and agents move one after the other.
+    constants are those of `battle_v4` of MAgent2, except for the order of events: there, attacks of a step hit one
+    after the other in random order, and agents move one after the other.
 
     In each step
 
@@ -303,7 +303,7 @@ class Battle(wd.Environment):
     `Box` of shape `(channels, width, width)`, float32, width = 2 `view_range` + 1: the cells around the agent, which is
     in the middle; `(5, 13, 13)` by default. Eliminated agents observe zeros.
 
-    MAgent2's agents observe a circle, in which cells off the map are 0, and have each team's health next to its channel.
+    MAgent2's agents observe a circle, in which cells off the map are 0, and each team's health follows its channel.
 
     | Channel | Observation | Min | Max |
     | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""``battle_v4`` of MAgent2, with the actions and the state of ``battle``, for tests and for the evaluation of policies."""
+"""``battle_v4`` of MAgent2 with the actions and the state of ``battle``, to compare them and to evaluate policies."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ACTIONS = [_NOTHING, *(move for move in range(13) if move != _NOTHING), *range(
 class MAgent2:
     """A game of MAgent2's ``battle_v4``.
 
-    Where attacks and moves of a step do not depend on their order, its states, rewards and ends are those of ``battle``.
-    Otherwise MAgent2 executes attacks in random order, so that agents which fall do not strike later, and then moves in
-    the order of agents, also to cells that others have just left.
+    Where attacks and moves of a step do not depend on their order, states, rewards and ends are those of ``battle``.
+    Otherwise MAgent2 executes attacks in random order, so that agents which fall do not strike later, and then moves
+    in the order of agents, also to cells that others have just left.
 
     Args:
         map_size: Width and height of the map, which has walls along its borders.
@@ -69,7 +69,7 @@ class MAgent2:
         return rewards, all(ended.values())
 
     def views(self) -> npt.NDArray[np.float32]:
-        """Return MAgent2's observations ``[num_agents, 5, 13, 13]`` with the channels of ``battle``; zeros of the fallen."""
+        """Return MAgent2's observations ``[num_agents, 5, 13, 13]`` in the channels of ``battle``; 0 for the fallen."""
         found = np.zeros((self.env.num_agents, 5, 2 * VIEW + 1, 2 * VIEW + 1), np.float32)
         for handle in self.original.handles:
             views = self.original.env.get_observation(handle)[0]

@@ -121,8 +121,9 @@ class MatrixGame(wd.Environment):
     `Box` of shape `(N,)` for N agents, float32: always 0.
 
     With `observe_actions=True`, the last action of each agent in id order, one-hot: for n actions of each agent, of
-    shape `(N n,)`; with different numbers of actions the length is their sum. Before the first step of an episode all of
-    it is 0. (In `matrixgames`, it is of shape `(N, n)`, the first one is `[-1] * N`, and a reset keeps the last actions.)
+    shape `(N n,)`; with different numbers of actions the length is their sum. Before the first step of an episode all
+    of it is 0. (In `matrixgames`, it is of shape `(N, n)`, the first one is `[-1] * N`, and a reset keeps the last
+    actions.)
 
     | Index | Observation | Min | Max |
     | --- | --- | --- | --- |

@@ -286,8 +286,8 @@ class SimpleTag(dynamics.ParticleWorld):
         num_landmark_neighbors: Number of nearest obstacles that an agent observes, 1 or more; None for all.
         terminate_on_success: If True, an episode ends when adversaries touch all good agents at the same time.
 
-    `mpe2` calls `num_good_agents` num_good and `episode_length` max_cycles. The first stages of its curriculum have half
-    and three quarters of `good_agent_speed` and `good_agent_acceleration`.
+    `mpe2` calls `num_good_agents` num_good and `episode_length` max_cycles. The first stages of its curriculum have
+    half and three quarters of `good_agent_speed` and `good_agent_acceleration`.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range.

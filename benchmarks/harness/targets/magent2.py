@@ -1,4 +1,4 @@
-"""Evaluate the red policy of ``battle`` in MAgent2's ``battle_v4``, against agents that act at random or another policy.
+"""Evaluate the red policy of ``battle`` in MAgent2's ``battle_v4``, against random agents or another policy.
 
 cd benchmarks && python -m harness.targets.magent2 ../runs/battle   # needs magent2
 """
@@ -31,7 +31,10 @@ def main() -> None:
 
     parameters = yaml.safe_load((options.run / "config.yaml").read_text(encoding="utf-8"))["env"]
     views: dict[str, Any] = {name: parameters[name] for name in VIEWS if name in parameters}
-    policies = [wd.load_policy(options.run, tag="red"), wd.load_policy(options.blue, tag="blue") if options.blue else None]
+    policies = [
+        wd.load_policy(options.run, tag="red"),
+        wd.load_policy(options.blue, tag="blue") if options.blue else None,
+    ]
     won, standing, returns = 0, np.zeros(2), []
     for battle in range(options.battles):
         game = MAgent2(options.map_size, seed=battle, **views)
