@@ -535,8 +535,9 @@ class Generator:
         roles = {name: self.random.choice(("frozen", "pinned", "free")) for name in flow.known}
         roles |= {name: "frozen" for name in flow.known if name in flow.frozen}
         roles |= {name: "pinned" for name in flow.known if name in flow.pinned and roles[name] == "free"}
-        frozen = {name for name in flow.known if roles[name] == "frozen"}
-        pinned = {name for name in flow.known if roles[name] == "pinned"}
+        # lists, as the order of a set differs between processes
+        frozen = [name for name in flow.known if roles[name] == "frozen"]
+        pinned = [name for name in flow.known if roles[name] == "pinned"]
         known = {name: flow.known[name] for name in frozen}
         known |= {name: (flow.known[name][0], False) for name in pinned}
         least = self.random.randint(1, 4)
@@ -568,7 +569,7 @@ class Generator:
             flow.barriers and uniform,
             True,
             frozenset(pinned),
-            frozenset(frozen | {counter}),
+            frozenset([*frozen, counter]),
             flow.depth + 1,
         )
         before = self.state()
