@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import operator
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -61,6 +61,8 @@ OPERATORS = {
     "!=": operator.ne,
 }
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+ARITHMETIC = [mark for mark in OPERATORS if mark not in COMPARISONS]
+AUGMENTED = ("+", "-", "*", "&", "|", "^", "//", "%", ">>", "<<")
 Name = str
 
 
@@ -79,6 +81,23 @@ class Value:
     @property
     def is_float(self) -> bool:
         return isinstance(self.type, types.Float)
+
+
+def _type(kind: str) -> Any:
+    """Return the type of numba-cuda that a dtype has."""
+    return getattr(types, "boolean" if kind == "bool" else kind)
+
+
+INDICES = (
+    Value("cuda.threadIdx.x", types.int32, False),
+    Value("cuda.blockIdx.x", types.int32, True),
+    Value("cuda.blockDim.x", types.int32, True),
+    Value("cuda.gridDim.x", types.int32, True),
+    Value("cuda.grid(1)", types.int64, False),
+    Value("cuda.gridsize(1)", types.int64, True),
+    Value("cuda.laneid", types.int32, False),
+    Value("cuda.warpsize", types.int32, True),
+)
 
 
 @cache
@@ -107,7 +126,7 @@ class Flow:
 
 @dataclass
 class Shared:
-    """A shared array, and what has been done to it since the last barrier that all came to."""
+    """A shared array, and the accesses to it since the last barrier."""
 
     name: str
     type: Any
@@ -122,7 +141,7 @@ class Shared:
 
 
 class Generator:
-    """Writes ``kernel`` of one seed, and makes arguments for it."""
+    """Writer of the kernel of a seed, and of its arguments."""
 
     def __init__(self, seed: int) -> None:
         self.fresh = 0
@@ -151,14 +170,13 @@ class Generator:
         self.own_counter = self.random.choice((*ATOMICS, *FLOATS))
         self.shared: list[Shared] = []
         self.locals: dict[str, Any] = {}
-        self.tuples: list[tuple[str, list[Value]]] = []
         self.tested: set[Name] = set()  # what changes in a loop around here, and is asked for by its test
 
     @property
     def parameters(self) -> list[str]:
         return [*self.inputs, *self.scalars, "r", *self.counters, "mine", "signed", "unsigned", "real", "near"]
 
-    # What the kernel is and what it is given
+    # The kernel and its arguments
 
     def text(self) -> str:
         record = ", ".join(f"({name!r}, np.{self._numpy(kind)})" for name, kind in self.fields.items())
@@ -182,7 +200,7 @@ class Generator:
         return 2, (3, 2) if self.two_axes else THREADS
 
     def arguments(self, record: np.dtype) -> list[Any]:
-        """Return what the kernel is launched with; half of the numbers are small, the others of any size."""
+        """Return the arguments of the launch; half of the numbers are small, the others of any size."""
         rng = np.random.default_rng(self.seed)
         made: dict[str, Any] = {name: self._numbers(rng, kind, 12) for name, kind in self.inputs.items()}
         made["special"][::2] = rng.choice([np.nan, np.inf, -np.inf, 0.0, 1e-40, 1e30], 6)
@@ -222,10 +240,10 @@ class Generator:
             name = f"s{number}"
             if kind == "record":
                 chosen = self.random.choice(list(self.fields))
-                shared = Shared(name, getattr(types, self._plain(self.fields[chosen])), rows, record=f".{chosen}")
+                shared = Shared(name, _type(self.fields[chosen]), rows, record=f".{chosen}")
                 self.line(1, f"{name} = cuda.shared.array({shape}, RECORDS)")
             else:
-                shared = Shared(name, getattr(types, self._plain(kind)), rows)
+                shared = Shared(name, _type(kind), rows)
                 self.line(1, f"{name} = cuda.shared.array({shape}, np.{self._numpy(kind)})")
             for row in range(max(1, rows)):
                 first = self.cast(self.input(), shared.type)
@@ -233,7 +251,7 @@ class Generator:
             self.shared.append(shared)
         if self.random.random() < 0.5:
             kind = self.random.choice((*INTEGERS, *FLOATS))
-            self.locals["l"] = getattr(types, kind)
+            self.locals["l"] = _type(kind)
             self.line(1, f"l = cuda.local.array(4, np.{kind})")
             self.line(1, "for k in range(4):")
             self.line(2, f"l[k] = {self.cast(self.input(), self.locals['l'])}")
@@ -241,13 +259,9 @@ class Generator:
             self.assign(flow, 1, self.name(), self.value(flow, 1))
         self.barrier(1)
 
-    @staticmethod
-    def _plain(kind: str) -> str:
-        return "boolean" if kind == "bool" else kind
-
     def input(self) -> Value:
         name, kind = self.random.choice(list(self.inputs.items()))
-        return Value(f"{name}[g]", getattr(types, self._plain(kind)), False)
+        return Value(f"{name}[g]", _type(kind), False)
 
     def barrier(self, indent: int) -> None:
         self.line(indent, "cuda.syncthreads()")
@@ -280,15 +294,14 @@ class Generator:
 
     def assign(self, flow: Flow, indent: int, name: Name, value: Value) -> None:
         if name in flow.frozen:
-            return self.store(flow, indent, value)
-        if name in flow.pinned:
+            self.store(flow, indent, value)
+        elif name in flow.pinned:
             kind = flow.known[name][0]
             self.line(indent, f"{name} = {self.cast(value, kind)}")
             flow.known[name] = kind, False
         else:
             self.line(indent, f"{name} = {value.text}")
             flow.known[name] = types.unliteral(value.type), value.uniform and flow.uniform
-        return None
 
     def name(self) -> Name:
         """Return a name for a value: mostly one of a few, so that names are used again for values of other types."""
@@ -319,12 +332,15 @@ class Generator:
     def write_assign(self, flow: Flow, indent: int) -> None:
         self.assign(flow, indent, self.name(), self.value(flow, 2))
 
+    def free(self, flow: Flow) -> list[Name]:
+        return [name for name in flow.known if name not in flow.frozen | flow.pinned]
+
     def write_augment(self, flow: Flow, indent: int) -> None:
-        names = [name for name in flow.known if name not in flow.frozen and name not in flow.pinned]
+        names = self.free(flow)
         if not names:
             return
         name = self.random.choice(names)
-        mark = self.random.choice(("+", "-", "*", "&", "|", "^", "//", "%", ">>", "<<"))
+        mark = self.random.choice(AUGMENTED)
         right = self.operand(flow, mark)
         kind = _result(OPERATORS[mark], flow.known[name][0], right.type)
         if isinstance(kind, (types.Number, types.Boolean)):
@@ -345,7 +361,7 @@ class Generator:
     def write_record(self, flow: Flow, indent: int) -> None:
         name, kind = self.random.choice(list(self.fields.items()))
         place = self.random.choice((f"r[g].{name}", f"r[g]['{name}']", f"r['{name}'][g]"))
-        self.line(indent, f"{place} = {self.cast(self.value(flow, 2), getattr(types, self._plain(kind)))}")
+        self.line(indent, f"{place} = {self.cast(self.value(flow, 2), _type(kind))}")
 
     def write_local(self, flow: Flow, indent: int) -> None:
         if "l" in self.locals:
@@ -353,13 +369,13 @@ class Generator:
             self.line(indent, f"l[{self.integer(flow).text} & 3] = {value}")
 
     def write_element(self, flow: Flow, indent: int) -> None:
-        """An assignment like ``+=`` to an element of the thread's own."""
+        """Write an augmented assignment, such as ``+=``, to the thread's own element."""
         name, kind = self.random.choice(list(self.fields.items()))
-        places = [(f"r[g].{name}", getattr(types, self._plain(kind)))]
+        places = [(f"r[g].{name}", _type(kind))]
         places += [("l[1]", dtype) for dtype in self.locals.values()]
         places += [(shared.at("t", "0"), shared.type) for shared in self.shared if not shared.others]
         place, kind = self.random.choice(places)
-        mark = self.random.choice(("+", "-", "*", "&", "|", "^", "//", "%", ">>", "<<"))
+        mark = self.random.choice(AUGMENTED)
         right = self.operand(flow, mark)
         found = _result(OPERATORS[mark], kind, right.type)
         if isinstance(found, types.Integer) or (found is not None and isinstance(kind, types.Float)):
@@ -372,14 +388,14 @@ class Generator:
         value = f"{self.integer(flow).text} & 15"
         place = f"{self.integer(flow).text} & 3"
         if kind in ATOMICS and self.random.random() < 0.5:
-            value = self.cast(self.value(flow, 1), getattr(types, kind))
+            value = self.cast(self.value(flow, 1), _type(kind))
         elif name == "extreme":
             value = self.random.choice(("f0", "f1")) + "[g]"
             value = value if kind in FLOATS else "np.int16(t)"
         self.line(indent, f"cuda.atomic.{self.operation[name]}({name}, {place}, {value})")
 
     def write_mine(self, flow: Flow, indent: int) -> None:
-        """An atomic operation on an element of the thread's own, which tells the value before."""
+        """Write an atomic operation on the thread's own element, and keep the old value it returns."""
         kind = self.own_counter
         operations = ["add", "max", "min", "sub"]
         if kind in ATOMICS:
@@ -387,7 +403,7 @@ class Generator:
         text = f"cuda.atomic.{self.random.choice(operations)}(mine, g, {self.integer(flow).text} & 7)"
         if kind in ATOMICS and self.random.random() < 0.3:
             text = f"cuda.atomic.cas(mine, g, {self.integer(flow).text} & 3, {self.integer(flow).text} & 7)"
-        self.assign(flow, indent, self.name(), Value(text, getattr(types, kind), False))
+        self.assign(flow, indent, self.name(), Value(text, _type(kind), False))
 
     def write_near(self, flow: Flow, indent: int) -> None:
         if self.column < COLUMNS:
@@ -411,9 +427,9 @@ class Generator:
             flow.known[name] = types.unliteral(value.type), value.uniform and flow.uniform
 
     def write_swap(self, flow: Flow, indent: int) -> None:
-        free = [name for name in flow.known if name not in flow.frozen and name not in flow.pinned]
-        if len(free) >= 2:
-            a, b = self.random.sample(free, 2)
+        names = self.free(flow)
+        if len(names) >= 2:
+            a, b = self.random.sample(names, 2)
             self.line(indent, f"{a}, {b} = {b}, {a}")
             known = {a: flow.known[b], b: flow.known[a]}
             flow.known |= {name: (kind, uniform and flow.uniform) for name, (kind, uniform) in known.items()}
@@ -451,7 +467,7 @@ class Generator:
         self.assign(flow, indent, self.name(), value)
 
     def write_tally(self, flow: Flow, indent: int) -> None:
-        """A sum over the block by atomic operations on shared memory."""
+        """Write a sum over the block, by atomic operations on shared memory."""
         chosen = [shared for shared in self.shared if str(shared.type) in ATOMICS and not shared.record]
         if not chosen:
             return
@@ -474,9 +490,8 @@ class Generator:
         uniform = flow.uniform and self.random.random() < 0.6
         condition = self.uniform_condition(flow) if uniform else self.condition(flow)
         before = self.state()
-        branches = []
         self.line(indent, f"if {condition.text}:")
-        branches.append(self._branch(flow, indent, condition.uniform))
+        branches = [self._branch(flow, indent, condition.uniform)]
         if self.random.random() < 0.6:
             self.line(indent, "else:")
             done = self.state()
@@ -488,27 +503,16 @@ class Generator:
             self.join(before)
         live = [branch.known for branch in branches if not branch.ended]
         flow.ended = not live
-        if not live:
-            return
-        merged = {}
-        for name in live[0]:
-            if all(name in known for known in live):
-                kinds = [known[name][0] for known in live]
-                kind = unified(*kinds)
-                if kind is not None:
-                    merged[name] = kind, all(known[name][1] for known in live)
-        flow.known = merged
+        if live:
+            flow.known = {}
+            for name in live[0]:
+                if all(name in known for known in live):
+                    kinds, uniforms = zip(*(known[name] for known in live), strict=True)
+                    if (kind := unified(*kinds)) is not None:
+                        flow.known[name] = kind, all(uniforms)
 
     def _branch(self, flow: Flow, indent: int, uniform: bool) -> Flow:
-        inner = Flow(
-            dict(flow.known),
-            flow.uniform and uniform,
-            flow.barriers,
-            flow.in_loop,
-            flow.pinned,
-            flow.frozen,
-            flow.depth + 1,
-        )
+        inner = replace(flow, known=dict(flow.known), uniform=flow.uniform and uniform, depth=flow.depth + 1)
         self.block(inner, indent + 1, self.random.randint(1, 3))
         return inner
 
@@ -542,7 +546,7 @@ class Generator:
         known |= {name: (flow.known[name][0], False) for name in pinned}
         least = self.random.randint(1, 4)
         if uniform:
-            masked = _result(operator.and_, getattr(types, self.scalars["n"]), types.literal(3))
+            masked = _result(operator.and_, _type(self.scalars["n"]), types.literal(3))
             kind = _result(operator.add, masked, types.literal(least))
             bound = self.random.choice((Value(str(least), types.int64, True), Value(f"(n & 3) + {least}", kind, True)))
         else:
@@ -565,12 +569,12 @@ class Generator:
         known[counter] = kind, uniform
         inner = Flow(
             known,
-            flow.uniform and uniform,
-            flow.barriers and uniform,
-            True,
-            frozenset(pinned),
-            frozenset([*frozen, counter]),
-            flow.depth + 1,
+            uniform=flow.uniform and uniform,
+            barriers=flow.barriers and uniform,
+            in_loop=True,
+            pinned=frozenset(pinned),
+            frozen=frozenset([*frozen, counter]),
+            depth=flow.depth + 1,
         )
         before = self.state()
         if inner.uniform and inner.barriers:
@@ -594,24 +598,24 @@ class Generator:
             flow.known[counter] = kind, flow.uniform
 
     def _range_of_any_types(self, bound: Value) -> tuple[str, Any]:
-        """A range of numbers of different types, whose first is between 0 and 2, and the type of its items."""
+        """Return a range with bounds of different types, which begins at 0 or 2, and the type of its items."""
         kinds = [self.random.choice(INTEGERS) for _ in range(self.random.randint(1, 3))]
         texts = [f"np.{kinds[-1]}({bound.text})"]
         if len(kinds) > 1:
             texts = [f"np.{kinds[0]}({self.random.choice('02')})", f"np.{kinds[1]}(({bound.text}) + 2)"]
         if len(kinds) > 2:
             texts.append(f"np.{kinds[2]}({self.random.choice('12')})")
-        return f"range({', '.join(texts)})", _counter(*(getattr(types, kind) for kind in kinds))
+        return f"range({', '.join(texts)})", _counter(*(_type(kind) for kind in kinds))
 
     def _block_value(self) -> Value:
-        """A value that all threads of all blocks have, whose low bits a float64 often has not."""
+        """Return a value that all blocks share; float64 cannot hold the low bits of the large ones."""
         kind = self.random.choice((*INTEGERS, *FLOATS))
         text = self.random.choice(("n", "np.int64(n) * 1000003", "np.uint64(n) * np.uint64(9007199254740993)", "5"))
         text = self.random.choice(("v", "0.1", "n")) if kind in FLOATS else text
-        return Value(f"np.{kind}({text})", getattr(types, kind), True)
+        return Value(f"np.{kind}({text})", _type(kind), True)
 
     def _while(self, indent: int, counter: Name, changing: Name, first: Value) -> None:
-        """The head of a loop that counts down, and sometimes asks for what changes its type in the loop, too."""
+        """Write the head of a loop that counts down; some test also a variable whose type changes in the loop."""
         test = f"{counter} > 0"
         if self.random.random() < 0.5:
             self.tested.add(changing)
@@ -640,23 +644,26 @@ class Generator:
 
     # Functions
 
+    def function(self, parameters: str, body: list[str]) -> Name:
+        name = f"function{len(self.functions)}"
+        head = f"@cuda.jit(device=True)\ndef {name}({parameters}):"
+        self.functions.append("\n".join([head, *body]) + "\n\n")
+        return name
+
     def write_call(self, flow: Flow, indent: int) -> None:
         given = [self.value(flow, 1) for _ in range(2)]
         kinds = [types.unliteral(value.type) for value in given]
-        name = f"function{len(self.functions)}"
         inner = Flow({"x": (kinds[0], False), "y": (kinds[1], False)}, uniform=False, barriers=False)
         lines, self.body = self.body, []
         first = self.pure(inner, 1)
         self.line(1, f"if {self.pure_condition(inner)}:")
         second = self.pure(inner, 2)
         self.line(2, f"return {second.text}")
-        early = len(self.body)
         self.line(1, f"x = {first.text}")
         inner.known["x"] = types.unliteral(first.type), False
         third = self.pure(inner, 2)
         self.line(1, f"return {third.text}")
-        assert early
-        self.functions.append("\n".join([f"@cuda.jit(device=True)\ndef {name}(x, y=3):", *self.body]) + "\n\n")
+        name = self.function("x, y=3", self.body)
         self.body = lines
         kind = unified(types.unliteral(second.type), types.unliteral(third.type))
         word = self.random.choice(("", "y="))
@@ -667,7 +674,6 @@ class Generator:
         shared = self.random.choice(self.shared)
         if shared.record or shared.rows:
             return
-        name = f"function{len(self.functions)}"
         given = self.value(flow, 1)
         inner = Flow({"x": (types.unliteral(given.type), False)}, uniform=False, barriers=False)
         value = self.cast(self.pure(inner, 2), shared.type)
@@ -676,13 +682,13 @@ class Generator:
         lines += ["    x = s[(t + 1) % cuda.blockDim.x]", "    cuda.syncthreads()"]
         early, late = self.pure(inner, 1), self.pure(inner, 2)
         lines += [f"    if {self.pure_condition(inner)}:", f"        return {early.text}", f"    return {late.text}"]
-        self.functions.append("\n".join([f"@cuda.jit(device=True)\ndef {name}(s, t, x):", *lines]) + "\n\n")
+        name = self.function("s, t, x", lines)
         kind = unified(types.unliteral(early.type), types.unliteral(late.type))
         self.assign(flow, indent, self.name(), Value(f"{name}({shared.name}, t, {given.text})", kind, False))
         self.met()
 
     def pure(self, flow: Flow, depth: int) -> Value:
-        """A value of nothing but variables and constants."""
+        """Return a value of variables and constants only."""
         return self.value(flow, depth, pure=True)
 
     def pure_condition(self, flow: Flow) -> str:
@@ -707,7 +713,7 @@ class Generator:
         return Value(f"{left} {mark} {self.random.choice(('0', '1', '3', 'n'))}", types.boolean, True)
 
     def integer(self, flow: Flow) -> Value:
-        """A value that is an integer of any width, in brackets."""
+        """Return an integer of any width."""
         for _ in range(4):
             value = self.value(flow, 1)
             if value.is_integer:
@@ -715,7 +721,7 @@ class Generator:
         return Value("t", types.int64, False)
 
     def operand(self, flow: Flow, mark: str, pure: bool = False) -> Value:
-        """Right operand of an operator."""
+        """Return a right operand of an operator."""
         if mark in ("//", "%", "/"):
             if not pure and self.random.random() < 0.2:  # by zero, too
                 divisor = self.integer(flow)
@@ -747,30 +753,17 @@ class Generator:
             return self.input()
         if kind == "scalar":
             name, dtype = self.random.choice(list(self.scalars.items()))
-            return Value(name, getattr(types, dtype), True)
+            return Value(name, _type(dtype), True)
         if kind == "index":
-            text, dtype, uniform = self.random.choice(
-                (
-                    ("cuda.threadIdx.x", types.int32, False),
-                    ("cuda.blockIdx.x", types.int32, True),
-                    ("cuda.blockDim.x", types.int32, True),
-                    ("cuda.gridDim.x", types.int32, True),
-                    ("cuda.grid(1)", types.int64, False),
-                    ("cuda.gridsize(1)", types.int64, True),
-                    ("cuda.laneid", types.int32, False),
-                    ("cuda.warpsize", types.int32, True),
-                )
-            )
-            return Value(text, dtype, uniform)
+            return self.random.choice(INDICES)
         if kind == "record":
             name, dtype = self.random.choice(list(self.fields.items()))
-            return Value(f"r[g].{name}", getattr(types, self._plain(dtype)), False)
+            return Value(f"r[g].{name}", _type(dtype), False)
         if kind == "local" and "l" in self.locals:
             return Value(f"l[{self.random.choice('0123')}]", self.locals["l"], False)
-        if kind == "shared":
-            shared = self.random.choice(self.shared) if self.shared else None
-            if shared is not None:
-                return Value(shared.at("t", "0"), shared.type, False)
+        if kind == "shared" and self.shared:
+            shared = self.random.choice(self.shared)
+            return Value(shared.at("t", "0"), shared.type, False)
         text = self.random.choice(("0", "1", "5", "-3", "1000003", "0.5", "-2.0", "1e3", "True"))
         dtype = types.boolean if text == "True" else types.float64 if "." in text or "e" in text else types.int64
         return Value(text, dtype, True)
@@ -791,7 +784,7 @@ class Generator:
             + ["compare", "choose", "choose", "least", "least", "cast", "cast", "cast", "unary", "function", "guarded"]
         )
         if kind == "binary":
-            mark = self.random.choice([mark for mark in OPERATORS if mark not in COMPARISONS])
+            mark = self.random.choice(ARITHMETIC)
             right = self.operand(flow, mark, pure)
             if mark == "**" and not left.is_float:  # numba-cuda rounds a power of integers as float64 would
                 left = Value(f"({left.text} & 63)", _result(operator.and_, left.type, types.literal(63)), left.uniform)
@@ -806,13 +799,13 @@ class Generator:
             uniform = left.uniform and right.uniform and test.uniform
             return Value(f"({left.text} if {test.text} else {right.text})", unified(*kinds), uniform)
         if kind == "least":
-            name = self.random.choice(("min", "max"))
-            return self._call(f"{name}({left.text}, {right.text})", {"min": min, "max": max}[name], left, right)
+            function = self.random.choice((min, max))
+            return self._call(f"{function.__name__}({left.text}, {right.text})", function, left, right)
         if kind == "cast":
             dtype = self.random.choice((*INTEGERS, *FLOATS))
             if left.is_float and dtype in INTEGERS:
                 return None
-            return Value(f"np.{dtype}({left.text})", getattr(types, dtype), left.uniform)
+            return Value(f"np.{dtype}({left.text})", _type(dtype), left.uniform)
         if kind == "unary":
             text, function = self.random.choice(
                 (("-", operator.neg), ("~", operator.invert), ("abs", abs), ("bool", bool), ("float", float))
