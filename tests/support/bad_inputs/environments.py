@@ -1,4 +1,4 @@
-"""Environments that cannot work, and files that hold none."""
+"""Environments with mistakes, and files without an environment."""
 
 from __future__ import annotations
 
@@ -56,405 +56,306 @@ _PARTS = {
 
 
 def source(**parts: str) -> str:
-    """Return an environment that works but for what is given."""
+    """Return the source of a working environment, with these parts replaced."""
     return _SOUND.format(**(_PARTS | parts))
 
 
-def _constructor(*lines: str) -> list[dict[str, str]]:
-    return [{"in_constructor": line} for line in lines]
+def _mistakes(place: str, lines: str, *others: str) -> list[dict[str, str]]:
+    return [{place: mistake} for mistake in (*lines.strip().splitlines(), *others)]
 
 
 MISTAKES: list[dict[str, str]] = [
-    *_constructor(
-        *("del self.num_agents", "del self.episode_length", "del self.policy_tags", "del self.observation_space"),
-        *("self.num_agents = 0", "self.num_agents = -1", "self.num_agents = 2.0", "self.num_agents = '2'"),
-        *("self.num_agents = None", "self.num_agents = True", "self.num_agents = 10**10", "self.num_agents = 10**400"),
-        *(
-            "self.num_agents = np.array(2)",
-            "self.num_agents = np.array([2])",
-            "self.num_agents = np.nan",
-            "self.num_agents = 3",
-        ),
-        *("self.num_agents = 2**31 - 1", "self.num_agents = [2]", "self.num_agents = np.float32(2)"),
-        *(
-            "self.episode_length = 0",
-            "self.episode_length = -5",
-            "self.episode_length = 5.0",
-            "self.episode_length = None",
-        ),
-        *("self.episode_length = 10**10", "self.episode_length = '5'", "self.episode_length = float('inf')"),
-        *(
-            "self.policy_tags = None",
-            "self.policy_tags = []",
-            "self.policy_tags = {}",
-            "self.policy_tags = {'agent': 0}",
-        ),
-        *(
-            "self.policy_tags = {'agent': [0]}",
-            "self.policy_tags = {'agent': [0, 1, 2]}",
-            "self.policy_tags = {'agent': [0, 0]}",
-        ),
-        *(
-            "self.policy_tags = {'agent': [0.0, 1.0]}",
-            "self.policy_tags = {'agent': ['0', '1']}",
-            "self.policy_tags = {5: [0, 1]}",
-        ),
-        *(
-            "self.policy_tags = {'a b': [0, 1]}",
-            "self.policy_tags = {'': [0, 1]}",
-            "self.policy_tags = {'a': [0, 1], 'b': []}",
-        ),
-        *(
-            "self.policy_tags = {'agent': [-1, 0, 1]}",
-            "self.policy_tags = {'a': [0], 'b': [0, 1]}",
-            "self.policy_tags = {'agent': None}",
-        ),
-        *(
-            "self.policy_tags = {'agent': range(2, 10**9)}",
-            "self.policy_tags = {'agent': range(10**9)}",
-            "self.policy_tags = {'agent': 'ab'}",
-        ),
-        *(
-            "self.policy_tags = {'agent': range(0, 10**30)}",
-            "self.policy_tags = {'agent': [10**400, 0]}",
-            "self.policy_tags = {'agent': {0, 1}}",
-        ),
-        *(
-            "self.policy_tags = {'agent': np.zeros((2, 2))}",
-            "self.policy_tags = {'agent': np.zeros(2)}",
-            "self.policy_tags = {'agent': [[0], [1]]}",
-        ),
-        *(
-            "self.policy_tags = {'agent': np.arange(2).reshape(2, 1)}",
-            "self.policy_tags = {'agent': np.int32(0)}",
-            "self.policy_tags = 'agent'",
-        ),
-        *(
-            "self.policy_tags = {'\\x1b[31m': [0, 1]}",
-            "self.policy_tags = {'agent': np.array(0)}",
-            "self.policy_tags = {None: [0, 1]}",
-        ),
-        *(
-            "self.action_space = None",
-            "self.action_space = 3",
-            "self.action_space = spaces.Discrete",
-            "self.action_space = 'Discrete(3)'",
-        ),
-        *(
-            "self.action_space = spaces.Discrete(3, start=1)",
-            "self.action_space = spaces.Text(5)",
-            "self.action_space = {}",
-        ),
-        *(
-            "self.action_space = spaces.Box(-1, 1, (2,), np.float64)",
-            "self.action_space = spaces.Box(-1, 1, (2,), np.int32)",
-        ),
-        *(
-            "self.action_space = spaces.Tuple([spaces.Discrete(2)])",
-            "self.action_space = spaces.Dict({'a': spaces.Discrete(2)})",
-        ),
-        *(
-            "self.action_space = {'nobody': spaces.Discrete(2)}",
-            "self.action_space = {'agent': 5}",
-            "self.action_space = spaces.MultiBinary(3)",
-        ),
-        *(
-            "self.action_space = spaces.MultiDiscrete([[2, 3], [2, 3]])",
-            "self.action_space = spaces.Box(1, 1, (2,), np.float32)",
-        ),
-        *(
-            "self.action_space = spaces.Discrete(2**40)",
-            "self.action_space = spaces.Discrete(2**31 - 1)",
-            "self.action_space = {5: spaces.Discrete(2)}",
-        ),
-        *(
-            "self.action_space = spaces.MultiDiscrete([2**40, 2])",
-            "self.action_space = spaces.Box(-1, 1, (0,), np.float32)",
-        ),
-        *("self.action_space = spaces.Box(np.nan, 1, (2,), np.float32)", "self.action_space = spaces.Discrete(0)"),
-        *("self.observation_space = None", "self.observation_space = 5", "self.observation_space = spaces.Text(5)"),
-        *("self.observation_space = spaces.Box(-1, 1, (3,), np.float32)", "self.observation_space = spaces.Dict({})"),
-        *(
-            "self.observation_space = spaces.Box(-1, 1, (2,), np.float64)",
-            "self.observation_space = spaces.Dict({'a b': spaces.Discrete(2)})",
-        ),
-        *(
-            "self.observation_space = spaces.Tuple([spaces.Discrete(2)])",
-            "self.observation_space = {'nobody': spaces.Discrete(2)}",
-        ),
-        *(
-            "self.observation_space = spaces.Box(-1, 1, (10**6, 10**6), np.float32)",
-            "self.observation_space = spaces.Graph(spaces.Discrete(2), None)",
-        ),
-        *(
-            "self.observation_space = spaces.Box(0, 1, (2,), np.complex64)",
-            "self.observation_space = spaces.Sequence(spaces.Discrete(2))",
-        ),
-        *(
-            "self.observation_space = spaces.Dict({'a': spaces.Dict({'b': spaces.Discrete(2)})})",
-            "self.observation_space = [spaces.Discrete(2)]",
-        ),
-        *("self.observation_space = {'agent': None}", "self.observation_space = spaces.Box(-1, 1, (0,), np.float32)"),
-        *(
-            "self.speed = None",
-            "self.speed = 'fast'",
-            "self.speed = 10**10",
-            "self.speed = -(10**10)",
-            "self.speed = 10**400",
-            "self.speed = 1j",
-        ),
-        *(
-            "self.speed = [1.0]",
-            "self.speed = np.array(['a'])",
-            "self.speed = np.array([1j])",
-            "self.speed = np.array([None])",
-            "self.speed = {}",
-        ),
-        *("self.speed = np.zeros(2, 'M8[s]')", "self.speed = np.zeros(2, np.longdouble)", "self.speed = np.str_('a')"),
-        *(
-            "self.speed = np.zeros(2, '>f4')",
-            "self.speed = np.datetime64('2020')",
-            "self.speed = lambda: 1",
-            "self.speed = np.zeros((10**6, 0))",
-        ),
-        *(
-            "raise ValueError('no')",
-            "raise SystemExit(0)",
-            "raise SystemExit('no')",
-            "raise KeyError",
-            "1 / 0",
-            "assert False",
-            "self.nobody",
-        ),
-        *(
-            "import no_such_module",
-            "raise MemoryError",
-            "raise RecursionError",
-            "raise StopIteration",
-            "self.__init__()",
-            "raise Exception",
-        ),
-        *(
-            "self.num_agents.x = 5",
-            "self.name = 5",
-            "self.name = ''",
-            "self.name = None",
-            "self.step = None",
-            "self.step = lambda: 1",
-        ),
-        *(
-            "self.observe = 5",
-            "self.reset = lambda: 1",
-            "raise NotImplementedError",
-            "raise ValueError('\\x1b[31ma\\nb')",
-        ),
+    *_mistakes(
+        "in_constructor",
+        r"""
+del self.num_agents
+del self.episode_length
+del self.policy_tags
+del self.observation_space
+self.num_agents = 0
+self.num_agents = -1
+self.num_agents = 2.0
+self.num_agents = '2'
+self.num_agents = None
+self.num_agents = True
+self.num_agents = 10**10
+self.num_agents = 10**400
+self.num_agents = np.array(2)
+self.num_agents = np.array([2])
+self.num_agents = np.nan
+self.num_agents = 3
+self.num_agents = 2**31 - 1
+self.num_agents = [2]
+self.num_agents = np.float32(2)
+self.episode_length = 0
+self.episode_length = -5
+self.episode_length = 5.0
+self.episode_length = None
+self.episode_length = 10**10
+self.episode_length = '5'
+self.episode_length = float('inf')
+self.policy_tags = None
+self.policy_tags = []
+self.policy_tags = {}
+self.policy_tags = {'agent': 0}
+self.policy_tags = {'agent': [0]}
+self.policy_tags = {'agent': [0, 1, 2]}
+self.policy_tags = {'agent': [0, 0]}
+self.policy_tags = {'agent': [0.0, 1.0]}
+self.policy_tags = {'agent': ['0', '1']}
+self.policy_tags = {5: [0, 1]}
+self.policy_tags = {'a b': [0, 1]}
+self.policy_tags = {'': [0, 1]}
+self.policy_tags = {'a': [0, 1], 'b': []}
+self.policy_tags = {'agent': [-1, 0, 1]}
+self.policy_tags = {'a': [0], 'b': [0, 1]}
+self.policy_tags = {'agent': None}
+self.policy_tags = {'agent': range(2, 10**9)}
+self.policy_tags = {'agent': range(10**9)}
+self.policy_tags = {'agent': 'ab'}
+self.policy_tags = {'agent': range(0, 10**30)}
+self.policy_tags = {'agent': [10**400, 0]}
+self.policy_tags = {'agent': {0, 1}}
+self.policy_tags = {'agent': np.zeros((2, 2))}
+self.policy_tags = {'agent': np.zeros(2)}
+self.policy_tags = {'agent': [[0], [1]]}
+self.policy_tags = {'agent': np.arange(2).reshape(2, 1)}
+self.policy_tags = {'agent': np.int32(0)}
+self.policy_tags = 'agent'
+self.policy_tags = {'\x1b[31m': [0, 1]}
+self.policy_tags = {'agent': np.array(0)}
+self.policy_tags = {None: [0, 1]}
+self.action_space = None
+self.action_space = 3
+self.action_space = spaces.Discrete
+self.action_space = 'Discrete(3)'
+self.action_space = spaces.Discrete(3, start=1)
+self.action_space = spaces.Text(5)
+self.action_space = {}
+self.action_space = spaces.Box(-1, 1, (2,), np.float64)
+self.action_space = spaces.Box(-1, 1, (2,), np.int32)
+self.action_space = spaces.Tuple([spaces.Discrete(2)])
+self.action_space = spaces.Dict({'a': spaces.Discrete(2)})
+self.action_space = {'nobody': spaces.Discrete(2)}
+self.action_space = {'agent': 5}
+self.action_space = spaces.MultiBinary(3)
+self.action_space = spaces.MultiDiscrete([[2, 3], [2, 3]])
+self.action_space = spaces.Box(1, 1, (2,), np.float32)
+self.action_space = spaces.Discrete(2**40)
+self.action_space = spaces.Discrete(2**31 - 1)
+self.action_space = {5: spaces.Discrete(2)}
+self.action_space = spaces.MultiDiscrete([2**40, 2])
+self.action_space = spaces.Box(-1, 1, (0,), np.float32)
+self.action_space = spaces.Box(np.nan, 1, (2,), np.float32)
+self.action_space = spaces.Discrete(0)
+self.observation_space = None
+self.observation_space = 5
+self.observation_space = spaces.Text(5)
+self.observation_space = spaces.Box(-1, 1, (3,), np.float32)
+self.observation_space = spaces.Dict({})
+self.observation_space = spaces.Box(-1, 1, (2,), np.float64)
+self.observation_space = spaces.Dict({'a b': spaces.Discrete(2)})
+self.observation_space = spaces.Tuple([spaces.Discrete(2)])
+self.observation_space = {'nobody': spaces.Discrete(2)}
+self.observation_space = spaces.Box(-1, 1, (10**6, 10**6), np.float32)
+self.observation_space = spaces.Graph(spaces.Discrete(2), None)
+self.observation_space = spaces.Box(0, 1, (2,), np.complex64)
+self.observation_space = spaces.Sequence(spaces.Discrete(2))
+self.observation_space = spaces.Dict({'a': spaces.Dict({'b': spaces.Discrete(2)})})
+self.observation_space = [spaces.Discrete(2)]
+self.observation_space = {'agent': None}
+self.observation_space = spaces.Box(-1, 1, (0,), np.float32)
+self.speed = None
+self.speed = 'fast'
+self.speed = 10**10
+self.speed = -(10**10)
+self.speed = 10**400
+self.speed = 1j
+self.speed = [1.0]
+self.speed = np.array(['a'])
+self.speed = np.array([1j])
+self.speed = np.array([None])
+self.speed = {}
+self.speed = np.zeros(2, 'M8[s]')
+self.speed = np.zeros(2, np.longdouble)
+self.speed = np.str_('a')
+self.speed = np.zeros(2, '>f4')
+self.speed = np.datetime64('2020')
+self.speed = lambda: 1
+self.speed = np.zeros((10**6, 0))
+raise ValueError('no')
+raise SystemExit(0)
+raise SystemExit('no')
+raise KeyError
+1 / 0
+assert False
+self.nobody
+import no_such_module
+raise MemoryError
+raise RecursionError
+raise StopIteration
+self.__init__()
+raise Exception
+self.num_agents.x = 5
+self.name = 5
+self.name = ''
+self.name = None
+self.step = None
+self.step = lambda: 1
+self.observe = 5
+self.reset = lambda: 1
+raise NotImplementedError
+raise ValueError('\x1b[31ma\nb')
+""",
     ),
-    *[
-        {"in_class": line}
-        for line in (
-            *(
-                "name = None",
-                "name = ''",
-                "name = 5",
-                "step = None",
-                "step = 5",
-                "step = lambda x: 1",
-                "observe = 5",
-                "reset = print",
-            ),
-            *(
-                "step = 'step'",
-                "def step(self): pass",
-                "cuda_twins = 5",
-                "cuda_twins = {'step': 5}",
-                "episode_length = property(lambda self: 1 / 0)",
-            ),
-            *("initial_state = None", "initial_state = 5", "speed = property(lambda self: 1 / 0)"),
-            *(
-                "num_agents = property(lambda self: 1 / 0)",
-                "num_agents = property(lambda self: 2)",
-                "policy_tags = property(lambda self: 5)",
-            ),
-            *(
-                "action_space = property(lambda self: {}['x'])",
-                "episode_length = property(lambda self: self.nobody)",
-            ),
-            *("observation_space = property(lambda self: exec('raise SystemExit'))",),
-            *(
-                "__init__ = lambda self, needed: None",
-                "__init__ = lambda: None",
-                "__new__ = lambda cls: 5",
-            ),
-        )
-    ],
-    *[
-        {"in_state": line}
-        for line in (
-            *(
-                "return None",
-                "return 5",
-                "return []",
-                "return [('x', np.zeros(2))]",
-                "return {}",
-                "return {'x': 'a'}",
-                "return {'x': None}",
-            ),
-            *(
-                "return {5: np.zeros(2)}",
-                "return {'a b': np.zeros(2)}",
-                "return {'': np.zeros(2)}",
-                "return {'class': np.zeros(2)}",
-            ),
-            *(
-                "return {'x': np.zeros(2, complex)}",
-                "return {'x': np.array(['a'])}",
-                "return {'x': [[1], [1, 2]]}",
-                "return {'x': object()}",
-            ),
-            *(
-                "return {'rewards': np.zeros(2)}",
-                "return {'terminated': True}",
-                "return {'actions': np.zeros(2)}",
-                "return {'rng': np.zeros(2)}",
-            ),
-            *(
-                "state['observations'] = np.zeros((2, 3), np.float32)",
-                "state['observations'] = np.zeros((2, 2), np.float64)",
-            ),
-            *(
-                "state['x'] = np.zeros(rng.integers(1, 9), np.float32)",
-                "state['x'] = np.zeros(2, rng.choice(['f4', 'i4']))",
-            ),
-            *(
-                "state['y' * int(rng.integers(1, 9))] = np.zeros(2)",
-                "raise ValueError('no')",
-                "raise SystemExit",
-                "1 / 0",
-                "self.nobody",
-            ),
-            *(
-                "del state['x']",
-                "state['x'] = np.zeros(2, '>f4')",
-                "state['x'] = np.zeros(2, 'M8[s]')",
-                "state['x'] = np.zeros(2, np.longdouble)",
-            ),
-            *(
-                "state['x'] = 10**400",
-                "state['x'] = np.zeros((10**9, 10**9), np.float32)",
-            ),
-            *(
-                "state['active'] = np.zeros(3, bool)",
-                "state['action_mask'] = np.zeros((2, 2), bool)",
-                "state['active'] = np.zeros(2)",
-            ),
-            *(
-                "return state['nobody']",
-                "import no_such_module",
-                "state = iter(state)",
-                "yield state",
-                "state['env.x'] = np.zeros(2)",
-            ),
-            *(
-                "state['x'] = {1, 2}",
-                "state['x'] = np.zeros(2, np.float32).tolist() + ['a']",
-                "state['timestep'] = np.int32(0)",
-            ),
-            *(
-                "state['x'] = np.zeros(2, [('a', 'f4')])",
-                "return lambda: 1",
-                "return state, {}",
-            ),
-        )
-    ],
-    *[
-        {"parameters": line}
-        for line in (
-            *(
-                "x, actions, rewards, spee",
-                "x, actions, rewards, extra=2.0",
-                "x, actions, rewards, speed, *rest",
-                "x, actions, **rest",
-            ),
-            *(
-                "",
-                "self, x, actions",
-                "x, /, actions, speed",
-                "x, *, actions, speed",
-                "x, x2, speed",
-                "x, obsevations, speed",
-                "x, np, speed",
-            ),
-            *(
-                "x, speed, name",
-                "x, speed, policy_tags",
-                "x, speed, initial_state",
-                "x, speed, actions_agent",
-                "x, speed, __class__",
-            ),
-            *("x, speed, step", "x, speed, action_mask_", "x, speed, observation_space"),
-        )
-    ],
-    *[
-        {"body": line}
-        for line in (
-            *(
-                "x[env, agent] = 'a'",
-                "x[env, agent] = nobody",
-                "x[env, agent, 5, 5] = 1",
-                "speed = 5",
-                "speed += 1",
-                "print(nobody(x))",
-            ),
-            *(
-                "x[env, agent] = [i for i in range(3)]",
-                "yield 5",
-                "import os",
-                "open('a')",
-                "x[env, agent] = np.random.rand()",
-                "raise",
-            ),
-            *(
-                "with open('a'): pass",
-                "x[env, agent] = {}",
-                "global speed",
-                "lambda: 5",
-                "try:\n        pass\n    finally:\n        pass",
-            ),
-            *(
-                "x.nobody()",
-                "x[env, agent] = cuda.nobody()",
-                "cuda.shared.array(5)",
-                "x[env, agent] = cuda.shared.array((agent,), 'f4')[0]",
-            ),
-            *(
-                "x[env, 'a'] = 5",
-                "x['a'] = 5",
-                "x[env, agent] = None",
-                "x[env, agent] = x",
-                "actions[env, agent].y = 5",
-            ),
-            *(
-                "class A: pass",
-                "x[env, agent] = step(x)",
-                "step(x, actions, rewards, speed)",
-                "await x",
-            ),
-            *(
-                "match agent:\n        case 1: pass",
-                "x[env, agent] = f'{agent}'",
-                "x[env, agent] = b'a'",
-                "x[env, agent] = 1j",
-                "x[env, agent] = ...",
-            ),
-            *(
-                "nonlocal speed",
-                "x[env, agent] = 10**30",
-                "rewards[env] = 'x'",
-                "eval('5')",
-                "exec('5')",
-            ),
-        )
-    ],
+    *_mistakes(
+        "in_class",
+        r"""
+name = None
+name = ''
+name = 5
+step = None
+step = 5
+step = lambda x: 1
+observe = 5
+reset = print
+step = 'step'
+def step(self): pass
+cuda_twins = 5
+cuda_twins = {'step': 5}
+episode_length = property(lambda self: 1 / 0)
+initial_state = None
+initial_state = 5
+speed = property(lambda self: 1 / 0)
+num_agents = property(lambda self: 1 / 0)
+num_agents = property(lambda self: 2)
+policy_tags = property(lambda self: 5)
+action_space = property(lambda self: {}['x'])
+episode_length = property(lambda self: self.nobody)
+observation_space = property(lambda self: exec('raise SystemExit'))
+__init__ = lambda self, needed: None
+__init__ = lambda: None
+__new__ = lambda cls: 5
+""",
+    ),
+    *_mistakes(
+        "in_state",
+        r"""
+return None
+return 5
+return []
+return [('x', np.zeros(2))]
+return {}
+return {'x': 'a'}
+return {'x': None}
+return {5: np.zeros(2)}
+return {'a b': np.zeros(2)}
+return {'': np.zeros(2)}
+return {'class': np.zeros(2)}
+return {'x': np.zeros(2, complex)}
+return {'x': np.array(['a'])}
+return {'x': [[1], [1, 2]]}
+return {'x': object()}
+return {'rewards': np.zeros(2)}
+return {'terminated': True}
+return {'actions': np.zeros(2)}
+return {'rng': np.zeros(2)}
+state['observations'] = np.zeros((2, 3), np.float32)
+state['observations'] = np.zeros((2, 2), np.float64)
+state['x'] = np.zeros(rng.integers(1, 9), np.float32)
+state['x'] = np.zeros(2, rng.choice(['f4', 'i4']))
+state['y' * int(rng.integers(1, 9))] = np.zeros(2)
+raise ValueError('no')
+raise SystemExit
+1 / 0
+self.nobody
+del state['x']
+state['x'] = np.zeros(2, '>f4')
+state['x'] = np.zeros(2, 'M8[s]')
+state['x'] = np.zeros(2, np.longdouble)
+state['x'] = 10**400
+state['x'] = np.zeros((10**9, 10**9), np.float32)
+state['active'] = np.zeros(3, bool)
+state['action_mask'] = np.zeros((2, 2), bool)
+state['active'] = np.zeros(2)
+return state['nobody']
+import no_such_module
+state = iter(state)
+yield state
+state['env.x'] = np.zeros(2)
+state['x'] = {1, 2}
+state['x'] = np.zeros(2, np.float32).tolist() + ['a']
+state['timestep'] = np.int32(0)
+state['x'] = np.zeros(2, [('a', 'f4')])
+return lambda: 1
+return state, {}
+""",
+    ),
+    *_mistakes(
+        "parameters",
+        r"""
+x, actions, rewards, spee
+x, actions, rewards, extra=2.0
+x, actions, rewards, speed, *rest
+x, actions, **rest
+self, x, actions
+x, *, actions, speed
+x, x2, speed
+x, obsevations, speed
+x, np, speed
+x, speed, name
+x, speed, policy_tags
+x, speed, initial_state
+x, speed, actions_agent
+x, speed, __class__
+x, speed, step
+x, speed, action_mask_
+x, speed, observation_space
+""",
+        "",
+    ),
+    *_mistakes(
+        "body",
+        r"""
+x[env, agent] = 'a'
+x[env, agent] = nobody
+x[env, agent, 5, 5] = 1
+speed = 5
+speed += 1
+print(nobody(x))
+x[env, agent] = [i for i in range(3)]
+yield 5
+import os
+open('a')
+x[env, agent] = np.random.rand()
+raise
+with open('a'): pass
+x[env, agent] = {}
+global speed
+x.nobody()
+x[env, agent] = cuda.nobody()
+cuda.shared.array(5)
+x[env, agent] = cuda.shared.array((agent,), 'f4')[0]
+x[env, 'a'] = 5
+x['a'] = 5
+x[env, agent] = None
+x[env, agent] = x
+actions[env, agent].y = 5
+class A: pass
+x[env, agent] = step(x)
+await x
+x[env, agent] = f'{agent}'
+x[env, agent] = b'a'
+x[env, agent] = 1j
+x[env, agent] = ...
+nonlocal speed
+x[env, agent] = 10**30
+rewards[env] = 'x'
+eval('5')
+exec('5')
+""",
+        "try:\n        pass\n    finally:\n        pass",
+    ),
 ]
 
 _FILES = {
@@ -502,19 +403,20 @@ _FILES = {
     "CUDA C that is missing": "import warpdrive as wd\nclass Bad(wd.Environment):\n    name = 'x'\n    step = wd.cuda_kernel('no_such.cu', 'f')\n",
     "itself": "import warpdrive as wd\nwd.registry.environment_class(__file__ + ':Bad')\n",
 }
-
-
-_DEFINE_SOMETHING = ("the base class", "an empty subclass", "a subclass with a name", "an abstract class")
-_DEFINE_SOMETHING += ("a metaclass that raises", "CUDA C that is missing")
+_DEFINE_SOMETHING = (
+    *("the base class", "an empty subclass", "a subclass with a name", "an abstract class"),
+    *("a metaclass that raises", "CUDA C that is missing"),
+)
 """Files with a class whose parameters can be listed."""
 
 
 def environments(folder: Path) -> Iterator[Case]:
-    """Environments with one mistake each, stepped."""
+    """Step environments with one mistake each."""
     for number, parts in enumerate(MISTAKES):
         path = folder / f"mistake_{number}.py"
         path.write_text(source(**parts))
-        told = "; ".join(f"{key}: {value}" for key, value in parts.items()).replace("\n", " ")
+        ((place, mistake),) = parts.items()
+        told = f"{place}: {mistake}".replace("\n", " ")
         yield Case(told, lambda path=path: _stepped(path), keeps=folder if number % 10 == 0 else None)
 
 
@@ -524,7 +426,7 @@ def _stepped(path: Path) -> None:
 
 
 def files(folder: Path) -> Iterator[Case]:
-    """Files that hold no environment, given to every command that takes one."""
+    """Pass files without an environment to every command that takes one."""
     for number, (name, text) in enumerate(_FILES.items()):
         path = folder / f"file_{number}.py"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -564,35 +466,35 @@ def files(folder: Path) -> Iterator[Case]:
         yield Case(
             f"place {place[:20]!r}: EnvWrapper", lambda place=place: wd.EnvWrapper(env_name=place, env_backend="cpu")
         )
-    for word in ("init",):
-        for name in (
-            "",
-            " ",
-            "a b",
-            "A",
-            "5",
-            "a/b",
-            "../a",
-            "class",
-            "a.py",
-            "\x1b[31m",
-            "x" * 5000,
-            ".",
-            "-",
-            "\u00e9 \u00e9",
-        ):
-            yield command(f"init {name[:20]!r}", word, "--", name, keeps=folder)
+    names = (
+        "",
+        " ",
+        "a b",
+        "A",
+        "5",
+        "a/b",
+        "../a",
+        "class",
+        "a.py",
+        "\x1b[31m",
+        "x" * 5000,
+        ".",
+        "-",
+        "\u00e9 \u00e9",
+    )
+    for name in names:
+        yield command(f"init {name[:20]!r}", "init", "--", name, keeps=folder)
 
 
 class _Lying:
-    """Says it has every attribute."""
+    """Object that claims to have every attribute."""
 
     def __getattr__(self, name: str) -> Any:
         return 5
 
 
 def wrappers(folder: Path) -> Iterator[Case]:
-    """Objects that are no environments, and invalid numbers of replicas."""
+    """Pass invalid environments, numbers of replicas and other arguments to the Python API."""
     import gymnasium
 
     from warpdrive.envs.cartpole import CartPole
