@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from marked_lines import marked_lines
 from numba import cuda
 
 import warpdrive as wd
@@ -31,9 +31,7 @@ class Launch:
 
     @property
     def racy_lines(self) -> set[str]:
-        lines, first = inspect.getsourcelines(self.kernel.function)
-        file = inspect.getsourcefile(self.kernel.function)
-        return {f"{file}:{first + n}" for n, text in enumerate(lines) if text.rstrip().endswith("# race")}
+        return marked_lines(self.kernel, "race")
 
 
 RACY: list[Any] = []
