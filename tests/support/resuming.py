@@ -1,13 +1,26 @@
-"""Check that resuming from a checkpoint equals uninterrupted training."""
+"""Interruption of training, and the check that resuming from a checkpoint equals uninterrupted training."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 import warpdrive as wd
+from warpdrive.training.reports import UpdateReport
 from warpdrive.training.trainer import Trainer
+
+
+def interrupt_after(update: int) -> Callable[[UpdateReport], None]:
+    """Return a callback that presses Ctrl-C after an update, and each that follows."""
+
+    def on_update(report: UpdateReport) -> None:
+        if report.update >= update:
+            signal.raise_signal(signal.SIGINT)
+
+    return on_update
 
 
 def check_goes_on(trainer: Trainer, folder: Path, updates: int) -> dict[str, torch.Tensor]:

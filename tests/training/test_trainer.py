@@ -12,24 +12,19 @@ from typing import Any
 
 import pytest
 import torch
+from logged_metrics import rows_of
 from paths import ROOT
+from resuming import interrupt_after
 from torch.nn.utils import parameters_to_vector
 
 import warpdrive as wd
-from warpdrive.errors import CheckpointError, ConfigError, TrainingError
+from warpdrive.errors import CheckpointError, ConfigError
 from warpdrive.training.config.load import load_config
 from warpdrive.training.reports import UpdateReport
-from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
-
-
-def metrics_of(run_folder: Path) -> list[dict[str, str]]:
-    """The rows of metrics.csv but for what depends on the clock and the machine."""
-    with (run_folder / "metrics.csv").open() as file:
-        return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in csv.DictReader(file)]
 
 
 def parameters_of(trainer: Trainer) -> dict[str, torch.Tensor]:
@@ -40,14 +35,12 @@ def parameters_of(trainer: Trainer) -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
-def test_every_tag_learns_its_own_task(sections: Sections, trainer_of: TrainerOf, algorithm: str) -> None:
+def test_every_tag_learns_its_own_task(sections: Sections, trainer_of: TrainerOf) -> None:
     """At random 8/3 of 8 are right, and seeds 0 to 19 all end above 7.5.
 
     A failure by chance is less likely than 1 in 20, and not possible while the seed stays, since runs repeat.
     """
-    values = sections(total_steps=20 * 1600 if algorithm == "ppo" else 100 * 1600, train_batch_size=1600, num_envs=100)
-    trainer = trainer_of(values, *(f"policy.{tag}.algorithm={algorithm}" for tag in ("even", "odd")))
+    trainer = trainer_of(sections(total_steps=20 * 1600, train_batch_size=1600, num_envs=100))
     before = trainer.evaluate(num_episodes=200)
     summary = trainer.train()
     after = trainer.evaluate(num_episodes=200)
@@ -59,14 +52,10 @@ def test_every_tag_learns_its_own_task(sections: Sections, trainer_of: TrainerOf
     assert trainer.evaluate(num_episodes=200, deterministic=True).mean_return["even"] >= after.mean_return["even"]
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
-def test_continuous_actions_are_learned_beside_discrete_ones(
-    sections: Sections, trainer_of: TrainerOf, algorithm: str
-) -> None:
+def test_continuous_actions_are_learned_beside_discrete_ones(sections: Sections, trainer_of: TrainerOf) -> None:
     """At random ``aimer`` loses 8 times 1.08 on average: each of two components is t**2 / 2 + 1/2 off, |t| < 1/2."""
-    updates = 40 if algorithm == "ppo" else 150
-    values = sections("Aim", ("aimer", "chooser"), total_steps=updates * 1600, train_batch_size=1600, num_envs=100)
-    trainer = trainer_of(values, *(f"policy.{tag}.algorithm={algorithm}" for tag in ("aimer", "chooser")))
+    values = sections("Aim", ("aimer", "chooser"), total_steps=40 * 1600, train_batch_size=1600, num_envs=100)
+    trainer = trainer_of(values)
     random = trainer.evaluate(num_episodes=500, random=["aimer", "chooser"])
     assert random.mean_return["aimer"] == pytest.approx(-8 * (1 + 1 / 12), abs=0.25)  # 6 standard errors
     assert random.mean_return["chooser"] == pytest.approx(4, abs=0.3)
@@ -91,7 +80,7 @@ def test_staggered_replicas_end_their_first_episodes_at_other_times(sections: Se
 
 
 def test_first_episodes_of_staggered_replicas_are_not_counted(sections: Sections, trainer_of: TrainerOf) -> None:
-    """They are not whole: with them the mean return would be too low, beside lengths that look right."""
+    """They are not whole: counting them would lower the mean return."""
     values = sections(total_steps=800, train_batch_size=400, num_envs=100)
     trainer = trainer_of(values, "trainer.stagger_episodes=true")
     begun = trainer.env.ctx["timestep"].clone()
@@ -111,7 +100,7 @@ def test_first_episodes_of_staggered_replicas_are_not_counted(sections: Sections
 
 
 def test_training_begins_episodes_as_varied_as_those_of_evaluations(sections: Sections, trainer_of: TrainerOf) -> None:
-    """Echo draws 81 start states. Nobody said how many are to be drawn, and one is what evaluations would not see."""
+    """Echo draws 81 start states; a pool of one, which evaluations do not use, would teach one of them."""
     values = sections(num_envs=100, train_batch_size=800)
     del values["trainer"]["reset_pool_size"]
     trainer = trainer_of(values)
@@ -119,7 +108,7 @@ def test_training_begins_episodes_as_varied_as_those_of_evaluations(sections: Se
     assert len({tuple(start) for start in trainer.env.ctx["target"].tolist()}) > 30  # 57 of 100 on average
 
 
-def test_what_lies_under_two_keys_is_learned_together(sections: Sections, trainer_of: TrainerOf) -> None:
+def test_dict_observations_are_learned_from_together(sections: Sections, trainer_of: TrainerOf) -> None:
     """At random, and knowing one key alone, 8/3 of 8 are right. Not possible to fail by chance while the seed stays."""
     values = sections("Spell", ("outer", "inner"), total_steps=45 * 1600, train_batch_size=1600, num_envs=100)
     options = [
@@ -143,7 +132,7 @@ def test_a_run_folder_is_complete(sections: Sections, trainer_of: TrainerOf) -> 
     assert (run / "checkpoints" / "latest").read_text() == "step_600\n"
     assert {path.name for path in (run / "checkpoints").glob("step_*")} == {"step_400", "step_600"}
     assert list((run / "tensorboard").iterdir())
-    assert [row["env_steps"] for row in metrics_of(run)] == ["200", "400", "600"]
+    assert [row["env_steps"] for row in rows_of(run)] == ["200", "400", "600"]
     assert [report.update for report in reports] == [1, 2, 3]
     assert [report.env_steps for report in reports] == [200, 400, 600]
     assert reports[-1].seconds_left == 0.0 and reports[0].total_steps == 600
@@ -179,7 +168,7 @@ def test_docs_metrics_explains_every_metric(sections: Sections, trainer_of: Trai
 def test_returns_are_means_over_episodes_and_agents(sections: Sections, trainer_of: TrainerOf) -> None:
     # Fuse: agent i earns i + 1 a step, so tag 'one' earns the length of an episode and 'others' 2.5 times as much
     run = trainer_of(sections("Fuse", ("one", "others"))).train().run_folder
-    for row in metrics_of(run):
+    for row in rows_of(run):
         length = float(row["charts/episodic_length"])
         assert float(row["charts/episodic_return/one"]) == pytest.approx(length)
         assert float(row["charts/episodic_return/others"]) == pytest.approx(2.5 * length)
@@ -223,12 +212,18 @@ def test_coefficients_follow_their_schedules(sections: Sections, trainer_of: Tra
     torch.testing.assert_close(parameters_of(scheduled), parameters_of(numbers), rtol=1e-5, atol=1e-6)
 
 
-def test_scheduled_coefficients_are_logged(sections: Sections, trainer_of: TrainerOf) -> None:
+def test_scheduled_coefficients_are_logged_and_go_on_in_a_resumed_run(
+    sections: Sections, trainer_of: TrainerOf
+) -> None:
+    """From 0.03 to 0 in 600 steps, then resumed to 1200 steps: 0.015 on resumption, not 0."""
     overrides = ("policy.even.lr={schedule: linear, start: 0.03, end: 0}", "policy.odd.clip=[[0, 0.2], [400, 0.1]]")
-    rows = metrics_of(trainer_of(sections(), *overrides).train().run_folder)
-    assert [float(row["charts/learning_rate/even"]) for row in rows] == pytest.approx([0.03, 0.02, 0.01])
-    assert [float(row["charts/learning_rate/odd"]) for row in rows] == [0.01] * 3
-    assert [float(row["charts/clip/odd"]) for row in rows] == pytest.approx([0.2, 0.15, 0.1])
+    run = trainer_of(sections(), *overrides).train().run_folder
+    Trainer.resume(run, ["trainer.total_steps=1200"]).train()
+    rows = rows_of(run)
+    rates = [float(row["charts/learning_rate/even"]) for row in rows]
+    assert rates == pytest.approx([0.03, 0.02, 0.01, 0.015, 0.01, 0.005])
+    assert [float(row["charts/learning_rate/odd"]) for row in rows] == [0.01] * 6
+    assert [float(row["charts/clip/odd"]) for row in rows] == pytest.approx([0.2, 0.15, 0.1, 0.1, 0.1, 0.1])
     assert "charts/clip/even" not in rows[0]
 
 
@@ -236,7 +231,7 @@ def test_intervals_without_a_finished_episode_report_no_return(sections: Section
     reports: list[UpdateReport] = []
     run = trainer_of(sections(train_batch_size=100), "env.episode_length=12").train(on_update=reports.append).run_folder
     assert [report.returns["even"] is None for report in reports] == [True, True, False, True, False, True]
-    assert metrics_of(run)[0]["charts/episodic_return/even"] == ""
+    assert rows_of(run)[0]["charts/episodic_return/even"] == ""
 
 
 def test_the_same_seed_gives_the_same_run(sections: Sections, trainer_of: TrainerOf) -> None:
@@ -244,17 +239,9 @@ def test_the_same_seed_gives_the_same_run(sections: Sections, trainer_of: Traine
     one = trainer_of(sections())
     torch.manual_seed(2)  # PyTorch's global state plays no part
     same, other = trainer_of(sections()), trainer_of(sections(seed=1))
-    runs = [metrics_of(trainer.train().run_folder) for trainer in (one, same, other)]
+    runs = [rows_of(trainer.train().run_folder) for trainer in (one, same, other)]
     assert runs[0] == runs[1] != runs[2]
     torch.testing.assert_close(parameters_of(one), parameters_of(same), rtol=0, atol=0)
-
-
-def interrupt_after(update: int) -> Callable[[UpdateReport], None]:
-    def on_update(report: UpdateReport) -> None:
-        if report.update == update:
-            signal.raise_signal(signal.SIGINT)
-
-    return on_update
 
 
 def test_ctrl_c_leaves_a_checkpoint_and_a_readable_folder(sections: Sections, trainer_of: TrainerOf) -> None:
@@ -264,7 +251,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_readable_folder(sections: Sections, tr
     assert summary.status == "interrupted" and summary.env_steps < 600
     assert summary.checkpoint is not None and summary.checkpoint.is_dir()
     assert json.loads((summary.run_folder / "summary.json").read_text())["status"] == "interrupted"
-    assert len(metrics_of(summary.run_folder)) == summary.updates
+    assert len(rows_of(summary.run_folder)) == summary.updates
 
 
 def test_an_interrupt_raised_by_the_callback_counts_too(sections: Sections, trainer_of: TrainerOf) -> None:
@@ -305,23 +292,6 @@ def test_a_saved_trainer_is_loaded_by_folder_run_and_name(
     assert loaded.evaluate(num_episodes=30) == trainer.evaluate(num_episodes=30)
 
 
-def test_a_loss_that_is_not_finite_ends_the_run_with_the_last_good_checkpoint(
-    sections: Sections, trainer_of: TrainerOf
-) -> None:
-    trainer = trainer_of(sections(), "saving.checkpoint_every=1")
-
-    def break_it(report: UpdateReport) -> None:
-        if report.update == 2:
-            with torch.no_grad():
-                next(trainer.policies["odd"].model.parameters()).fill_(torch.nan)
-
-    with pytest.raises(TrainingError, match=r"policy 'odd': policy_loss became nan; the last good checkpoint is .*400"):
-        trainer.train(on_update=break_it)
-    (run,) = Path(trainer.config.saving.folder, "echo").iterdir()
-    summary = json.loads((run / "summary.json").read_text())
-    assert summary["status"] == "failed" and "'odd'" in summary["message"]
-
-
 def test_policies_that_are_not_trained_stay_as_they_are(sections: Sections, trainer_of: TrainerOf) -> None:
     trainer = trainer_of(sections(), "policy.odd.to_train=false")
     before = parameters_of(trainer)
@@ -339,47 +309,13 @@ def test_a_finished_run_has_nothing_left_to_train(sections: Sections, trainer_of
     assert Trainer.load(again.run_folder).env_steps == 600
 
 
-def test_torch_threads_are_set_for_the_run_only(sections: Sections, trainer_of: TrainerOf) -> None:
-    found: list[int] = []
-    trainer = trainer_of(sections(), "trainer.torch_threads=2")
-    trainer.train(on_update=lambda report: found.append(torch.get_num_threads()))
-    assert found == [2, 2, 2] and torch.get_num_threads() == 1
-
-
-@pytest.mark.parametrize(
-    ("cores", "variable", "threads"), [(1, None, 1), (2, None, 1), (4, None, 1), (5, None, 3), (2, "3", 3)]
-)
-def test_one_torch_thread_on_few_cores(
-    cores: int, variable: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("warpdrive.training.runtime.torch_threads.usable_cores", lambda: cores)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if variable:
-        monkeypatch.setenv("OMP_NUM_THREADS", variable)
-    torch.set_num_threads(3)
-    try:
-        with torch_threads(None):
-            assert torch.get_num_threads() == threads
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(1)
-
-
-def test_no_policy_begins_as_one_of_the_next_seed(sections: Sections, trainer_of: TrainerOf) -> None:
+def test_initial_parameters_differ_between_tags_and_seeds(sections: Sections, trainer_of: TrainerOf) -> None:
     """Tag i of seed s must not begin as tag i + 1 of seed s - 1: all parameters of two tags, four seeds differ."""
     found = []
     for seed in range(4):
         models = trainer_of(sections(), f"trainer.seed={seed}").models
         found += [parameters_to_vector(model.parameters()) for model in models.values()]
     assert not any(torch.equal(one, other) for one, other in combinations(found, 2))
-
-
-def test_a_schedule_over_the_run_goes_on_when_the_run_does(sections: Sections, trainer_of: TrainerOf) -> None:
-    """From 0.03 to 0 in 600 steps, then resumed to 1200 steps: 0.015 on resumption, not 0."""
-    run = trainer_of(sections(), "policy.even.lr={schedule: linear, start: 0.03, end: 0}").train().run_folder
-    Trainer.resume(run, ["trainer.total_steps=1200"]).train()
-    rates = [float(row["charts/learning_rate/even"]) for row in metrics_of(run)]
-    assert rates == pytest.approx([0.03, 0.02, 0.01, 0.015, 0.01, 0.005])
 
 
 def test_impossible_evaluations_are_refused(sections: Sections, trainer_of: TrainerOf) -> None:
@@ -394,12 +330,12 @@ def test_impossible_evaluations_are_refused(sections: Sections, trainer_of: Trai
 
 def test_evaluation_does_not_disturb_training(sections: Sections, trainer_of: TrainerOf) -> None:
     undisturbed, evaluated = trainer_of(sections()), trainer_of(sections())
-    rows = metrics_of(undisturbed.train().run_folder)
+    rows = rows_of(undisturbed.train().run_folder)
     again = evaluated.train(on_update=lambda report: evaluated.evaluate(num_episodes=10) and None)
-    assert metrics_of(again.run_folder) == rows
+    assert rows_of(again.run_folder) == rows
 
 
-def test_an_environment_of_ones_own_needs_only_what_it_cannot_say(sections: Sections, tmp_path: Path) -> None:
+def test_an_own_environment_needs_few_settings(sections: Sections, tmp_path: Path) -> None:
     values = sections()
     env = make_env(load_config(values))
     short = {**values, "trainer": {"train_batch_size": 200, "total_steps": 200}}
@@ -422,14 +358,14 @@ def test_an_environment_of_ones_own_needs_only_what_it_cannot_say(sections: Sect
         ({"env": "tag_gridworld"}, "found 'tag_gridworld', expected the replicas of an environment"),
     ],
 )
-def test_what_does_not_fit_the_environment(sections: Sections, options: dict[str, Any], told: str) -> None:
+def test_arguments_that_do_not_fit_the_environment(sections: Sections, options: dict[str, Any], told: str) -> None:
     values = sections()
     env = make_env(load_config(values))
     with pytest.raises(ConfigError, match=told):
         Trainer(**{"env": env, "config": values, **options})
 
 
-def test_episodes_must_follow_one_another(sections: Sections) -> None:
+def test_replicas_without_auto_reset_are_refused(sections: Sections) -> None:
     values = sections()
     game = make_env(load_config(values)).env
     with pytest.raises(ConfigError, match="auto_reset=False, expected True"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -15,24 +14,19 @@ from typing import Any
 
 import pytest
 import torch
+from logged_metrics import rows_of
 from paths import SUPPORT
+from resuming import interrupt_after
 
 from warpdrive.errors import CheckpointError, ConfigError
 from warpdrive.training.checkpoint.checkpoint import last_undamaged, remove_incomplete
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
-from warpdrive.training.reports import UpdateReport
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
 TrainerOf = Callable[..., Trainer]
-
-
-def metrics_of(run_folder: Path) -> list[dict[str, str]]:
-    """The rows of metrics.csv but for what depends on the clock and the machine."""
-    with (run_folder / "metrics.csv").open() as file:
-        return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in csv.DictReader(file)]
 
 
 def same_state(one: Any, other: Any) -> bool:
@@ -42,14 +36,6 @@ def same_state(one: Any, other: Any) -> bool:
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(same_state, one, other))
     return torch.equal(one, other) if isinstance(one, torch.Tensor) else bool(one == other)
-
-
-def interrupt_after(update: int) -> Callable[[UpdateReport], None]:
-    def on_update(report: UpdateReport) -> None:
-        if report.update >= update:
-            signal.raise_signal(signal.SIGINT)
-
-    return on_update
 
 
 TAGS = {"Echo": ("even", "odd"), "Leave": ("inner", "outer"), "Aim": ("aimer", "chooser")}
@@ -85,7 +71,7 @@ def test_an_interrupted_run_equals_one_that_was_not(
     last = Trainer.resume(stopped.run_folder)
     summary = last.train()
     assert summary.run_folder == stopped.run_folder and summary.status == "finished"
-    assert metrics_of(summary.run_folder) == metrics_of(expected.run_folder)
+    assert rows_of(summary.run_folder) == rows_of(expected.run_folder)
     assert summary.returns == expected.returns
     ends = [run.checkpoint for run in (whole, last)]
     assert same_state(ends[0]().state, ends[1]().state) and same_state(ends[0]().models, ends[1]().models)
@@ -94,7 +80,7 @@ def test_an_interrupted_run_equals_one_that_was_not(
 def test_being_stopped_between_two_logged_updates_leaves_no_trace(sections: Sections, trainer_of: TrainerOf) -> None:
     values = sections(total_steps=2400)
     overrides = ("saving.log_every=4", "saving.checkpoint_every=5", "policy.even.lr=[[600, 0.01], [2400, 0]]")
-    expected = metrics_of(trainer_of(values, *overrides).train().run_folder)
+    expected = rows_of(trainer_of(values, *overrides).train().run_folder)
     assert [int(row["env_steps"]) // 200 for row in expected] == [4, 5, 8, 10, 12]
     trainer = trainer_of(values, *overrides)
     update = trainer.learner.update
@@ -108,7 +94,7 @@ def test_being_stopped_between_two_logged_updates_leaves_no_trace(sections: Sect
     stopped = trainer.train()
     assert stopped.updates == 6 and stopped.checkpoint is not None and stopped.checkpoint.name == "step_1200"
     Trainer.resume(stopped.run_folder).train()
-    assert metrics_of(stopped.run_folder) == expected
+    assert rows_of(stopped.run_folder) == expected
 
 
 def test_a_run_that_is_killed_again_and_again_equals_one_that_was_not() -> None:
@@ -121,23 +107,23 @@ def test_a_run_that_is_killed_again_and_again_equals_one_that_was_not() -> None:
 
 
 def test_a_run_without_a_checkpoint_begins_anew_in_its_folder(sections: Sections, trainer_of: TrainerOf) -> None:
-    expected = metrics_of(trainer_of(sections()).train().run_folder)
+    expected = rows_of(trainer_of(sections()).train().run_folder)
     run = RunFolder.create(load_config(sections()))
     run.metrics.write_text("env_steps,charts/episodes\n200,5\n400,")
     assert Trainer.resume(run.path).train().run_folder == run.path
-    assert metrics_of(run.path) == expected
+    assert rows_of(run.path) == expected
 
 
 def test_the_last_whole_checkpoint_is_where_a_run_goes_on(sections: Sections, trainer_of: TrainerOf) -> None:
     run = trainer_of(sections(total_steps=1000), "saving.checkpoint_every=1").train().run_folder
-    expected = metrics_of(run)
+    expected = rows_of(run)
     checkpoints = run / "checkpoints"
     (checkpoints / "step_1000" / "trainer.pt").write_bytes(b"half of it")
     shutil.copytree(checkpoints / "step_800", checkpoints / ".step_1000.1.part")
     trainer = Trainer.resume(run)
     assert trainer.env_steps == 800
     trainer.train()
-    assert metrics_of(run) == expected
+    assert rows_of(run) == expected
     assert {path.name for path in checkpoints.iterdir()} == {"step_600", "step_800", "step_1000", "latest"}
     for name in ("step_600", "step_800", "step_1000"):
         (checkpoints / name / "manifest.json").unlink()
@@ -146,11 +132,11 @@ def test_the_last_whole_checkpoint_is_where_a_run_goes_on(sections: Sections, tr
 
 
 def test_a_run_can_go_on_beyond_its_end(sections: Sections, trainer_of: TrainerOf) -> None:
-    expected = metrics_of(trainer_of(sections(total_steps=1000)).train().run_folder)
+    expected = rows_of(trainer_of(sections(total_steps=1000)).train().run_folder)
     run = trainer_of(sections(total_steps=600)).train().run_folder
     assert Trainer.resume(run).train().updates == 3, "nothing was left to do"
     Trainer.resume(run, ["trainer.total_steps=1000"]).train()
-    assert metrics_of(run) == expected
+    assert rows_of(run) == expected
     assert load_config(run / "config.yaml").trainer.total_steps == 1000
 
 
@@ -191,17 +177,17 @@ def test_nobody_goes_on_twice_from_one_place(sections: Sections, trainer_of: Tra
         other.train()
     with pytest.raises(CheckpointError, match=r"the run has continued since, to .*step_600"):
         Trainer.resume(stopped.run_folder / "checkpoints" / "step_200")
-    assert metrics_of(stopped.run_folder)[-1]["env_steps"] == "600"
+    assert rows_of(stopped.run_folder)[-1]["env_steps"] == "600"
 
 
 def test_the_command(
     sections: Sections, trainer_of: TrainerOf, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    expected = metrics_of(trainer_of(sections(total_steps=1000)).train().run_folder)
+    expected = rows_of(trainer_of(sections(total_steps=1000)).train().run_folder)
     run = trainer_of(sections(total_steps=1000)).train(on_update=interrupt_after(2)).run_folder
     assert main(["train", "--resume", str(run), "trainer.evaluation.num_episodes=5", "--no-replay"]) == 0
     assert "resuming at 400 of 1000 environment steps" in capsys.readouterr().out
-    assert metrics_of(run) == expected
+    assert rows_of(run) == expected
     assert json.loads((run / "summary.json").read_text())["status"] == "finished"
     assert main(["train", "--resume", str(tmp_path / "nowhere")]) == 2
     assert "neither a run folder" in capsys.readouterr().err
