@@ -32,12 +32,13 @@ from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
 from warpdrive.training.distributed.objects import decoded, encoded
-from warpdrive.training.distributed.rendezvous import _check_peers, _listen
+from warpdrive.training.distributed.rendezvous import _listen
 from warpdrive.training.trainer import Trainer, make_env
 from warpdrive.training.watch.recorder import Recorder
 
 ANOTHER_USER = 65532
-"""The number of a user who owns nothing: one that no account has will do."""
+"""User id without an account."""
+reads_proc = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 as_root = pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="needs root, to be another user")
 
 GAME = """
@@ -70,7 +71,7 @@ class Game(wd.Environment):
 
 
 def configuration(folder: Path, **changes: Any) -> dict[str, Any]:
-    """A run that takes no time."""
+    """Return the configuration of a short run."""
     values: dict[str, Any] = {
         "name": "game",
         "env": {"name": f"{folder}/my_game.py:Game"},
@@ -84,7 +85,7 @@ def configuration(folder: Path, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache where nothing is known yet of what this user has used."""
+    """Give an empty cache, which knows no code that this user has used."""
     monkeypatch.setattr("warpdrive.used_code._in_this_process", {})
     kernels = cache.cache_folder()
     monkeypatch.setattr("warpdrive.used_code.user_folder", lambda name: tmp_path / "cache" / name)
@@ -95,7 +96,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run_folder(tmp_path: Path, own_cache: Path) -> Path:
-    """Run received from others, which contains the file of its environment."""
+    """Give a run received from others, with the file of its environment."""
     home = tmp_path / "stranger"
     home.mkdir()
     (home / "my_game.py").write_text(GAME)
@@ -113,7 +114,7 @@ def run_folder(tmp_path: Path, own_cache: Path) -> Path:
 
 
 def listening(pids: set[int]) -> set[tuple[str, int]]:
-    """Addresses and ports at which processes listen, by TCP or UDP, from what the kernel says."""
+    """Return the addresses and ports at which processes listen, by TCP or UDP, from ``/proc``."""
     inodes = set()
     for pid in pids:
         for handle in Path(f"/proc/{pid}/fd").iterdir():
@@ -138,7 +139,7 @@ def listening(pids: set[int]) -> set[tuple[str, int]]:
 
 
 def family_of(pid: int) -> set[int]:
-    """The numbers of a process and of all that it has started."""
+    """Return the ids of a process and its descendants."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -153,8 +154,15 @@ def family_of(pid: int) -> set[int]:
     return found
 
 
+def meeting_variables() -> dict[str, str]:
+    """Return the variables by which two processes of this machine meet at a free port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+
+
 def addresses_of_this_machine() -> list[str]:
-    """Addresses by which others reach this machine."""
+    """Return the addresses by which others reach this machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing
@@ -192,19 +200,8 @@ def endless(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         job.wait()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("how", ["launched", "variables"])
-def test_processes_of_one_machine_listen_within_it_only(
-    endless: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, how: str
-) -> None:
-    """A stranger beyond the machine finds no port, one within it no folder; rank 0 killed leaves a summary."""
-    if how == "launched":
-        job = endless("--num_processes", "2", GLOO_SOCKET_IFNAME="eth0")
-    else:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        job = endless(processes=2, WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", **meeting)
+def assert_reached_from_this_machine_only() -> None:
+    """Assert that the processes that were started here listen at the loopback interface only."""
     found = listening(family_of(os.getpid()))
     assert found, "the processes exchange messages somehow"
     assert {address for address, _ in found} <= {"127.0.0.1", "::1"}
@@ -212,8 +209,23 @@ def test_processes_of_one_machine_listen_within_it_only(
         for _, port in found:
             with pytest.raises(OSError), socket.create_connection((address, port), timeout=5):
                 pass
-    if how == "variables":
-        return
+
+
+@reads_proc
+def test_processes_that_meet_by_variables_listen_at_the_loopback_interface(
+    endless: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    endless(processes=2, **meeting_variables())
+    assert_reached_from_this_machine_only()
+
+
+@reads_proc
+def test_launched_processes_meet_in_a_private_folder(
+    endless: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """They listen at the loopback interface; the folder is removed and a summary written when rank 0 is killed."""
+    job = endless("--num_processes", "2", GLOO_SOCKET_IFNAME="eth0")
+    assert_reached_from_this_machine_only()
     (folder,) = {read_variable(pid, "WARPDRIVE_MEETING") for pid in family_of(job.pid) - {job.pid}} - {None}
     assert is_private(Path(folder))
     if os.getuid() == 0:
@@ -230,7 +242,7 @@ def test_processes_of_one_machine_listen_within_it_only(
 
 
 def read_variable(pid: int, name: str) -> str | None:
-    """A variable of the environment that a process began with."""
+    """Return a variable of the environment that a process was started with."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -239,7 +251,7 @@ def read_variable(pid: int, name: str) -> str | None:
 
 
 def as_another_user(program: str, user: int = ANOTHER_USER) -> str:
-    """Run a program as another user of this machine; return the kind of error that ends it, or what it prints."""
+    """Run a program as another user; return what it prints, or the class of the error that ends it."""
     done = subprocess.run(
         [sys.executable, "-c", f"import os\nos.setgroups([]); os.setgid({user}); os.setuid({user})\n{program}"],
         capture_output=True,
@@ -253,7 +265,7 @@ class Evil:
     """Malicious object that runs a function when it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Say what is run."""
+        """Run a command."""
         return os.system, ("touch run_by_a_stranger",)
 
 
@@ -298,22 +310,8 @@ def test_no_code_reads_pickles() -> None:
     }
 
 
-def test_who_does_not_know_the_secret_is_refused() -> None:
-    class Strangers:
-        rank = 0
-
-        def all_gather_values(self, value: Any) -> list[Any]:
-            return [value, "0" * len(value)]
-
-    _check_peers(Strangers(), "", "session")  # type: ignore[arg-type]
-    with pytest.raises(TeamError, match="the peer connected as rank 1 belongs to another run"):
-        _check_peers(Strangers(), "secret", "session")  # type: ignore[arg-type]
-
-
-def test_processes_with_another_secret_do_not_train_together() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+def test_processes_with_different_secrets_do_not_train_together() -> None:
+    meeting = meeting_variables()
     program = "from warpdrive.training.distributed.bootstrap import join; join(60)"
     both = [
         subprocess.Popen(
@@ -339,7 +337,7 @@ def test_the_store_listens_at_the_address_that_is_given() -> None:
         _listen("192.0.2.1", 0, alone=False)
 
 
-def test_a_folder_that_others_can_write_into_is_no_place_to_meet(tmp_path: Path) -> None:
+def test_processes_do_not_meet_in_a_folder_that_others_can_write_to(tmp_path: Path) -> None:
     folder = tmp_path / "meeting"
     folder.mkdir(mode=0o700)
     (folder / LAUNCHER).touch()
@@ -399,8 +397,8 @@ def test_a_cache_of_somebody_else_is_not_used(tmp_path: Path) -> None:
 
 @as_root
 def test_users_of_a_shared_cache_do_not_disturb_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes first makes the folder; the others have one of their own in it, or elsewhere."""
-    for mode, where in ((0o1777, "shared"), (0o777, "elsewhere"), (0o700, "elsewhere")):
+    """The owner of a folder can replace what is in it, whatever its mode: another user's is not used."""
+    for mode in (0o1777, 0o777, 0o700):
         shared = tmp_path / oct(mode)
         shared.mkdir()
         shared.chmod(mode)
@@ -408,9 +406,7 @@ def test_users_of_a_shared_cache_do_not_disturb_each_other(tmp_path: Path, monke
         monkeypatch.setenv("WARPDRIVE_CACHE_DIR", str(shared))
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
         found = user_folder("kernels")
-        is_below = shared in found.parents
-        # the owner of a folder can replace it, whatever its mode
-        assert not is_below and tmp_path / "home" in found.parents, where
+        assert shared not in found.parents and tmp_path / "home" in found.parents
         assert is_private(found.parent)
     monkeypatch.setenv("WARPDRIVE_CACHE_DIR", str(tmp_path / "mine"))
     assert user_folder("kernels") == tmp_path / "mine" / "kernels"
@@ -428,10 +424,10 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_run_of_a_stranger_brings_no_code(
+def test_code_in_a_run_of_others_is_not_executed(
     command: str, run_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Refused by name, and nothing of it is run; with --trust it is, and from then on it is known."""
+    """The file is named; with --trust it is executed, and known from then on."""
     game = run_folder.parents[2] / "my_game.py"
     game.write_text(f"open({str(game)!r} + '.ran', 'w').close()\n" + game.read_text())
     arguments = [text.format(run=run_folder) for text in COMMANDS[command]]
@@ -451,8 +447,8 @@ def test_a_run_of_a_stranger_brings_no_code(
         assert "has changed since you used it" in capsys.readouterr().err
 
 
-def test_ones_own_run_goes_on_without_a_word(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In another process, too: what this user has trained with is known by its place and its content."""
+def test_own_runs_are_trusted(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In another process, too: code that this user has trained with is known by its path and content."""
     (tmp_path / "my_game.py").write_text(GAME)
     config = load_config(configuration(tmp_path))
     run = Trainer(make_env(config), config).train().run_folder
@@ -489,8 +485,8 @@ def rewrite(manifest: Path, change: Callable[[dict[str, Any]], object]) -> None:
     ],
     ids=str,
 )
-def test_what_a_manifest_may_name(change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither files at hand nor functions of installed modules, which take any arguments."""
+def test_code_named_by_a_manifest(change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither local files nor functions of installed modules, which take any arguments."""
     (tmp_path / "inner").mkdir()
     for folder in (tmp_path, tmp_path / "inner"):
         (folder / "evil.py").write_text("raise SystemExit('run by a stranger')")
@@ -508,12 +504,12 @@ def test_a_policy_is_loaded_without_the_code_of_its_environment(run_folder: Path
         wd.load_policy(run_folder)
 
 
-def test_an_episode_of_a_strangers_run_is_not_recorded(run_folder: Path) -> None:
+def test_an_episode_of_a_run_of_others_is_not_recorded(run_folder: Path) -> None:
     with pytest.raises(TrustError, match=r"env\.name: found .*my_game\.py"):
         Recorder(run_folder, trust=False).next()
 
 
-def test_a_recording_of_a_stranger_brings_no_code(run_folder: Path, tmp_path: Path) -> None:
+def test_code_named_by_a_recording_is_not_executed(run_folder: Path, tmp_path: Path) -> None:
     trainer = Trainer.load(run_folder, trust=True)
     trainer.fetch_episode().save(tmp_path / "episode.npz")
     used_code._in_this_process.clear()
@@ -533,8 +529,7 @@ def test_a_run_folder_shadows_no_module(run_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "config.yaml.part", "checkpoints/latest", "replay.gif"])
-def test_links_in_a_run_lead_nowhere(name: str, run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Writes into a run do not follow links to other files of the user."""
+def test_writes_into_a_run_do_not_follow_links(name: str, run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     precious = run_folder.parent / "precious"
     precious.write_text("mine")
     (run_folder / name).unlink(missing_ok=True)
