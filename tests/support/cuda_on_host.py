@@ -1,13 +1,13 @@
 """Kernels as numba-cuda itself types and lowers them, run on the host: a fibre for each thread of a block.
 
-Nothing of the library takes part. numba-cuda compiles the author's function, for the types of the arguments, to the
-LLVM modules that it would hand to NVVM. Here these are retargeted: shared arrays become global variables of the
-process, the special registers words that a scheduler sets, and every barrier a switch to the scheduler, which goes on
-when all threads of the block wait. LLVM contracts no products and sums, as the library's own GPU backend does not let
-NVVM do.
+Independent of the library, but for the conversions of float16. numba-cuda compiles the author's function, for the
+types of the arguments, to the LLVM modules that it would hand to NVVM. Here these are retargeted: shared arrays
+become global variables of the process, the special registers words that a scheduler sets, and every barrier a switch
+to the scheduler, which continues when all threads of the block wait. LLVM contracts no products and sums, as the
+library's own GPU backend does not let NVVM do.
 
 The functions of libdevice are those of the C library here, so results of ``math`` are only close to a GPU's. Shuffles,
-votes of warps, cooperative groups and blocks that wait for each other are not there.
+cooperative groups and blocks that wait for each other are not supported.
 """
 
 from __future__ import annotations
@@ -169,10 +169,7 @@ def _released(waiting: dict[int, int], votes: dict[int, int]) -> tuple[list[int]
 
 @contextmanager
 def llvm_modules(ptx: bool = False) -> Iterator[list[str]]:
-    """Give the list of the LLVM modules of what is compiled meanwhile, as numba-cuda writes them for NVVM.
-
-    ``ptx``: let NVVM compile them, too.
-    """
+    """Collect the LLVM modules that numba-cuda writes for NVVM in the block; with ``ptx``, NVVM compiles them, too."""
     found: list[str] = []
     compiled = codegen.CUDACodeLibrary.get_asm_strs
 
@@ -205,7 +202,7 @@ def unified(*kinds: Any) -> Any:
 
 @contextmanager
 def _a_device() -> Iterator[None]:
-    """Let numba-cuda, which asks the present device for its capability when it compiles functions, find one."""
+    """Provide the device whose capability numba-cuda asks for when it compiles functions."""
     device = SimpleNamespace(compute_capability=CAPABILITY)
     with patch.object(dispatcher, "get_current_device", lambda: device):
         yield
@@ -216,7 +213,7 @@ _DYNAMIC = r'^@"(_cudapy_smem_\d+)" = external addrspace\(3\) global .*$'
 
 
 def _retargeted(text: str) -> str:
-    """Return a module with one kind of memory, and calls of our own functions for what only a GPU has."""
+    """Return a module with a single address space, which calls functions of ``_runtime`` for GPU instructions."""
     text = nvvm.llvm_replace(text)
     for name in re.findall(_DYNAMIC, text, re.MULTILINE):
         text = text.replace(f'"{name}"', '"gpu.dynamic"')
@@ -240,7 +237,7 @@ _LLVM = {"f16": "i16", "f32": "float", "f64": "double", **{f"{s}{n}": f"i{n}" fo
 
 
 def _with_half(text: str) -> tuple[str, str]:
-    """Return a module with calls of functions in the place of PTX instructions of float16, and the functions."""
+    """Return a module that calls functions in place of the PTX instructions of float16, and these functions."""
     names = sorted(set(_PTX.findall(text)))
     if not names:
         return text, ""
@@ -251,7 +248,7 @@ def _with_half(text: str) -> tuple[str, str]:
 
 
 def _ptx_function(name: str) -> str:
-    """Return the definition of a function that does what an instruction does, by its name."""
+    """Return the definition of the function for a PTX instruction."""
     operation, mode, *kinds = name.split(".")
     if operation != "cvt":
         return f"""define internal i16 @"ptx.{name}"(i16 %a, i16 %b) {{
@@ -297,18 +294,8 @@ def _of_float(value: Any) -> Any:
 
 
 OWN = (
-    "ffs",
-    "ffsll",
-    "brev",
-    "brevll",
-    "isnand",
-    "isnanf",
-    "isinfd",
-    "isinff",
-    "isfinited",
-    "finitef",
-    "powi",
-    "powif",
+    *("ffs", "ffsll", "brev", "brevll", "powi", "powif"),
+    *("isnand", "isnanf", "isinfd", "isinff", "isfinited", "finitef"),
 )
 """The functions of libdevice that C lacks; the others have the same name there."""
 
@@ -319,15 +306,15 @@ def _with_functions_of_c(text: str) -> str:
 
 def _runtime(kernel: str, parameters: list[str]) -> str:
     """Return a module with the words, the special registers, the barriers, atomics, and the start of a thread."""
-    lines = [f"@gpu.words = global [{len(WORDS)} x i64] zeroinitializer"]
-    lines.append(f"@gpu.arguments = global [{max(1, len(parameters))} x i64] zeroinitializer")
-    lines.append(f"@gpu.dynamic = global [{MAX_SHARED} x i8] zeroinitializer, align 64")
-    for name in (*AXES, "laneid"):
-        lines.append(_register(f"gpu.read.ptx.sreg.{name}", name))
-    lines.append(_register("gpu.dynamic_size", "dynamic"))
-    lines.append(f"define i32 @gpu.read.ptx.sreg.warpsize() {{ ret i32 {WARP} }}")
-    for level in ("cta", "gl", "sys"):
-        lines.append(f"define void @gpu.membar.{level}() {{ ret void }}")
+    lines = [
+        f"@gpu.words = global [{len(WORDS)} x i64] zeroinitializer",
+        f"@gpu.arguments = global [{max(1, len(parameters))} x i64] zeroinitializer",
+        f"@gpu.dynamic = global [{MAX_SHARED} x i8] zeroinitializer, align 64",
+        *(_register(f"gpu.read.ptx.sreg.{name}", name) for name in (*AXES, "laneid")),
+        _register("gpu.dynamic_size", "dynamic"),
+        f"define i32 @gpu.read.ptx.sreg.warpsize() {{ ret i32 {WARP} }}",
+        *(f"define void @gpu.membar.{level}() {{ ret void }}" for level in ("cta", "gl", "sys")),
+    ]
     waits, vote, outcome, fibre, scheduler = (_word(WORDS[n]) for n in range(-5, 0))
     lines.append(f"""
 declare i32 @swapcontext(ptr, ptr)
@@ -479,7 +466,7 @@ def _libc() -> ctypes.CDLL:
 
 @cache
 def _scheduler() -> int:
-    """Return the address of the context that the scheduler is left in; it is big enough for any."""
+    """Return the address of the scheduler's saved context."""
     _kept.append(np.zeros(CONTEXT, np.uint8))
     return int(_kept[-1].ctypes.data)
 
