@@ -421,7 +421,7 @@ class _Comparison:
         same = (wide == other) | (np.isnan(wide) & np.isnan(other)) | masked
         with np.errstate(invalid="ignore"):
             gaps = np.where(same, 0.0, np.abs(wide - other))
-            within = gaps <= self.tolerance * np.maximum(1.0, np.abs(other))
+            within = np.isfinite(gaps) & (gaps <= self.tolerance * np.maximum(1.0, np.abs(other)))
         return ~within & ~same, float(gaps.max(initial=0.0))
 
     def _depends_on_rounding(

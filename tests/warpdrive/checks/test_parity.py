@@ -111,6 +111,16 @@ def test_a_difference_names_the_statement_the_values_and_the_actions():
     assert "observations[0, 1] of agent 0 is -0.25, and -0.5 in the reference" in str(found)
 
 
+def test_an_infinite_number_differs_from_all_others():
+    class Infinite(OneStep):
+        def step(self, actions):
+            return {**super().step(actions), "rewards": [np.inf]}
+
+    report = check_parity(Ball(), Infinite, episodes=2)
+    assert not report and report.first.array == "rewards" and report.first.theirs == np.inf
+    assert report.largest < 1e-5
+
+
 def test_a_long_step_is_not_interpreted_and_names_the_kernel(monkeypatch):
     monkeypatch.setattr("warpdrive.checks.parity.LONGEST", 3)
     original = BallEnv()
