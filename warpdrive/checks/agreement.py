@@ -23,7 +23,7 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
 from warpdrive.observations import tensors
 from warpdrive.rollout import Rollout
-from warpdrive.spaces import SpaceArray, action_arrays
+from warpdrive.spaces import SpaceArray, action_arrays, nested
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -203,8 +203,7 @@ class _Side:
         own = slice(self.first_env, self.first_env + self.wrapper.num_envs)
         given = {name: torch.from_numpy(array[own]).to(self.wrapper.device) for name, array in inputs.items()}
         if self.rollout is None:
-            by_tag = {name.partition("_")[2]: actions for name, actions in given.items()}
-            self.wrapper.step(given.get("actions", by_tag))
+            self.wrapper.step(nested(action_arrays(self.env), lambda array: given[array.name]))
             return self.arrays()
         for tag, logits in given.items():
             self.wrapper.logits(tag).copy_(logits)

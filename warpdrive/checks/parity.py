@@ -16,20 +16,14 @@ from warpdrive import registry
 from warpdrive.backends.interface import Backend
 from warpdrive.checks.advice import source_line
 from warpdrive.checks.agreement import JUMP, Trials, allowed_actions, random_actions
-from warpdrive.checks.environment import CheckingBackend, is_written_for
-from warpdrive.checks.findings import Report
-from warpdrive.checks.grid import Grid
-from warpdrive.checks.launch import CheckedLaunches
-from warpdrive.checks.memory import Block, as_array
+from warpdrive.checks.last_writes import LastWrites
 from warpdrive.checks.references import Reference, references_of
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
 from warpdrive.environment import check_environment as check_definition
 from warpdrive.errors import DefinitionError, shown
-from warpdrive.kernels.errors import KernelError
-from warpdrive.kernels.fusion import Fusion
 from warpdrive.per_replica import per_replica_attributes
-from warpdrive.spaces import action_arrays, observation_arrays
+from warpdrive.spaces import SpaceArray, action_arrays, nested, observation_arrays
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -37,9 +31,6 @@ Act = Callable[[Environment, Arrays, np.random.Generator], Any]
 """Policy: maps an environment and its observations (``[replicas, agents, ...]``, by name) to actions."""
 
 TOLERANCE = 1e-5
-
-LONGEST = 100_000
-"""Number of loop iterations and memory accesses of a thread up to which a step is interpreted."""
 
 NOT_COMPARED = ("timestep", "rng")
 """Arrays that belong to the library."""
@@ -285,6 +276,27 @@ def _settings(env: Environment, reference: Any) -> Parity:
     return found if reference is None else replace(found, reference=reference, title="")
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A step of one replica, taken by the kernels and by the reference.
+
+    Attributes:
+        replica: The replica.
+        number: The number of the step in the episode; 0 for first observations.
+        ours: The arrays after the step, by name.
+        theirs: Those of the reference.
+        actions: The actions of all agents, by name.
+        before: The saved state before the step, ``[bytes]``.
+    """
+
+    replica: int
+    number: int
+    ours: Arrays
+    theirs: Arrays
+    actions: Arrays
+    before: torch.Tensor
+
+
 class _Comparison:
     """Replicas of an environment, and a reference for each."""
 
@@ -305,7 +317,8 @@ class _Comparison:
         self.references = [make() for _ in range(replicas)] if whole else [make()] * replicas
         self.state_names = [*env.initial_state(np.random.default_rng(0)), *per_replica_attributes(env)]
         self.seen = {array.name: array for array in observation_arrays(env)}
-        self.lines = _Lines(env)
+        self.acted = action_arrays(env)
+        self.last_writes = LastWrites(env)
 
     @cached_property
     def trials(self) -> Trials:
@@ -315,14 +328,11 @@ class _Comparison:
     def run(self, episodes: int, steps: int, act: Act, on_episodes: Callable[[int], None]) -> None:
         """Compare until a number of episodes have ended, and a number of steps were taken."""
         rng, first = np.random.default_rng(self.seed), (self.report.steps, self.report.episodes)
-        begins = np.ones(self.wrapper.num_envs, bool)
-        continues = np.zeros_like(begins)  # the reference's own state
+        continues = np.zeros(self.wrapper.num_envs, bool)  # the reference's own state
         while self.report.steps - first[0] < steps or self.report.episodes - first[1] < episodes:
             before = self._arrays()
-            if "action_mask" in before and act is random_policy:
-                actions = random_policy(self.env, before, rng)
-            else:
-                actions = act(self.env, {name: before[name] for name in self.seen}, rng)
+            seen = before if act is random_policy else {name: before[name] for name in self.seen}
+            actions = act(self.env, seen, rng)
             given = _by_name(actions)
             saved = self.wrapper.ctx.save_state()
             self.wrapper.step(actions)
@@ -332,23 +342,28 @@ class _Comparison:
                 own = {name: array[e] for name, array in given.items()}
                 if not continues[e]:
                     reference.set_state(self._state(before, e))
-                    if begins[e]:
-                        self._check_start(e, before, reference, saved)
-                theirs = {name: _as_array(value) for name, value in reference.step(_as_given(own)).items()}
-                for name in ("rewards", "terminated"):
-                    if name not in theirs:
-                        raise DefinitionError(f"step of the reference {self.report.reference} returned no '{name}'")
-                theirs |= self._observed(reference)
-                agrees = self._check(e, int(before["timestep"][e]) + 1, after, theirs, own, saved)
+                    if not before["timestep"][e]:
+                        ours = {name: before[name][e] for name in self.seen}
+                        self._check(_Step(e, 0, ours, self._observed(reference), {}, saved[e]))
+                theirs = self._stepped(reference, own)
+                ours = {name: array[e] for name, array in after.items()}
+                agrees = self._check(_Step(e, int(before["timestep"][e]) + 1, ours, theirs, own, saved[e]))
                 continues[e] = self.whole and agrees and not ended[e]
             self.report.steps += len(ended)
             self.report.episodes += int(ended.sum())
             self.report.terminated += int(after["terminated"].sum())
             on_episodes(self.report.episodes)
-            begins = ended
             if ended.any():
                 self.wrapper.reset(where=torch.from_numpy(ended).to(self.wrapper.device))
         self.wrapper.close()
+
+    def _stepped(self, reference: Reference, actions: Arrays) -> Arrays:
+        """Take a step of the reference; return its results and observations by name."""
+        returned = reference.step(nested(self.acted, lambda array: actions[array.name]))
+        for name in ("rewards", "terminated"):
+            if name not in returned:
+                raise DefinitionError(f"step of the reference {self.report.reference} returned no '{name}'")
+        return {name: _as_array(value) for name, value in returned.items()} | self._observed(reference)
 
     def _arrays(self) -> Arrays:
         context = self.wrapper.ctx
@@ -360,25 +375,18 @@ class _Comparison:
         state: dict[str, Any] = {name: arrays[name][e].copy() for name in names}
         return state | {"timestep": int(arrays["timestep"][e])}
 
-    def _observed(self, reference: Reference) -> dict[str, Array]:
+    def _observed(self, reference: Reference) -> Arrays:
         seen = reference.observations()
         given = seen if isinstance(seen, Mapping) else {next(iter(self.seen)): seen}
         return {name: _as_array(value) for name, value in given.items()}
 
-    def _check_start(self, e: int, before: Arrays, reference: Reference, saved: torch.Tensor) -> None:
-        if int(before["timestep"][e]) == 0:
-            ours = {name: before[name] for name in self.seen}
-            self._check(e, 0, ours, self._observed(reference), {}, saved)
-
-    def _check(
-        self, e: int, step: int, after: Arrays, theirs: dict[str, Array], actions: Arrays, saved: torch.Tensor
-    ) -> bool:
-        """Compare one replica after a step with the reference; return True if they agree."""
+    def _check(self, step: _Step) -> bool:
+        """Compare a step with that of the reference; return True if they agree."""
         wrong: dict[str, Array] = {}
-        for name, expected in theirs.items():
-            if name not in after or name in NOT_COMPARED:
+        for name, expected in step.theirs.items():
+            if name not in step.ours or name in NOT_COMPARED:
                 continue
-            found = after[name][e]
+            found = step.ours[name]
             if found.shape != expected.shape:
                 raise DefinitionError(
                     f"'{name}' of the reference {self.report.reference} has the shape {expected.shape}, that of the "
@@ -391,22 +399,19 @@ class _Comparison:
         if not wrong:
             return True
         names = sorted(wrong, key=self._rank)
-        if step and self._depends_on_rounding(e, after, theirs, wrong, actions, saved):
+        if step.number and self._depends_on_rounding(step, wrong):
             self.report.doubtful += 1
             if self.report.first_doubtful is None:
-                first = names[0]
-                values = after[first][e], theirs[first]
-                self.report.first_doubtful = self._difference(first, wrong[first], e, step, *values, actions, saved)
+                self.report.first_doubtful = self._difference(names[0], wrong[names[0]], step)
             return False
-        known = {found.array: place for place, found in enumerate(self.report.differences)}
+        differences = self.report.differences
+        places = {earlier.array: place for place, earlier in enumerate(differences)}
         for name in names:
-            if name in known:
-                found = self.report.differences[known[name]]
-                self.report.differences[known[name]] = replace(found, count=found.count + 1)
+            if name in places:
+                earlier = differences[places[name]]
+                differences[places[name]] = replace(earlier, count=earlier.count + 1)
             else:
-                values = after[name][e], theirs[name]
-                found = self._difference(name, wrong[name], e, step, *values, actions, saved)
-                self.report.differences.append(found)
+                differences.append(self._difference(name, wrong[name], step))
         return False
 
     def _compared(self, ours: Array, theirs: Array) -> tuple[Array, float]:
@@ -424,32 +429,25 @@ class _Comparison:
             within = np.isfinite(gaps) & (gaps <= self.tolerance * np.maximum(1.0, np.abs(other)))
         return ~within & ~same, float(gaps.max(initial=0.0))
 
-    def _depends_on_rounding(
-        self,
-        e: int,
-        after: Arrays,
-        theirs: dict[str, Array],
-        wrong: dict[str, Array],
-        actions: Arrays,
-        saved: torch.Tensor,
-    ) -> bool:
-        if not any(after[name].dtype.kind == "f" for name in self.state_names if name in after) or not self.tolerance:
+    def _depends_on_rounding(self, step: _Step, wrong: dict[str, Array]) -> bool:
+        ours, theirs = step.ours, step.theirs
+        if not any(ours[name].dtype.kind == "f" for name in self.state_names if name in ours) or not self.tolerance:
             return False
-        is_decision = any(after[name].dtype.kind != "f" for name in wrong)
+        is_decision = any(ours[name].dtype.kind != "f" for name in wrong)
         for name, differs in wrong.items():
-            gaps = np.abs(after[name][e].astype(np.float64) - np.ma.getdata(theirs[name]))[differs]
+            gaps = np.abs(ours[name].astype(np.float64) - np.ma.getdata(theirs[name]))[differs]
             is_decision |= bool((gaps > JUMP * self.tolerance).any())
         if not is_decision:
             return False
-        is_over = bool(theirs["terminated"]) or bool(after["terminated"][e]) or bool(after["truncated"][e])
+        is_over = bool(theirs["terminated"] or ours["terminated"] or ours["truncated"])
         outcome = {"rewards": theirs["rewards"], "terminated": theirs["terminated"]}
         if not is_over:  # otherwise the trials have begun another episode
-            outcome |= {name: array for name, array in theirs.items() if name in after and name not in NOT_COMPARED}
+            outcome |= {name: array for name, array in theirs.items() if name in ours and name not in NOT_COMPARED}
         whole = {name: np.ma.getdata(array) for name, array in outcome.items() if not np.ma.getmaskarray(array).any()}
         return self.trials.reproduces(
-            {name: array.astype(after[name].dtype) for name, array in whole.items()},
-            saved[e].cpu(),
-            {name: array.astype(self.wrapper.ctx[name].cpu().numpy().dtype) for name, array in actions.items()},
+            {name: array.astype(ours[name].dtype) for name, array in whole.items()},
+            step.before.cpu(),
+            {name: array.astype(ours[name].dtype) for name, array in step.actions.items()},
             self.tolerance,
         )
 
@@ -458,100 +456,45 @@ class _Comparison:
         others = ["terminated", "truncated", "rewards", *self.seen]
         return others.index(name) + 1 if name in others else 0
 
-    def _difference(
-        self,
-        name: str,
-        differs: Array,
-        e: int,
-        step: int,
-        ours: Array,
-        theirs: Array,
-        actions: Arrays,
-        saved: torch.Tensor,
-    ) -> Difference:
+    def _difference(self, name: str, differs: Array, step: _Step) -> Difference:
+        ours, theirs = step.ours[name], step.theirs[name]
         index = tuple(int(i) for i in np.argwhere(differs)[0])
         if name in self.seen:
             agent: int | None = self.seen[name].agents[index[0]]
         else:
             agent = index[0] if index and ours.shape[0] == self.env.num_agents else None
-        rule = (self.lines.of(name, index, saved[e].cpu(), actions) if step else "") or self._kernel(name)
-        value = theirs[index]
-        return Difference(name, index, agent, rule, ours[index], value, step, e, actions, self.whole)
+        rule = self.last_writes.line_of(name, index, step.before.cpu(), step.actions) if step.number else ""
+        return Difference(
+            array=name,
+            index=index,
+            agent=agent,
+            rule=rule or self._kernel(name),
+            ours=ours[index],
+            theirs=theirs[index],
+            step=step.number,
+            replica=step.replica,
+            actions=step.actions,
+            whole_episodes=self.whole,
+        )
 
     def _kernel(self, name: str) -> str:
         kernel = (self.env.observe if name in self.seen else None) or self.env.step
         return str(kernel.where)
 
 
-class _LineBackend(CheckingBackend):
-    """Backend that interprets a launch and keeps the line that wrote each element last."""
-
-    def __init__(self) -> None:
-        super().__init__(Report(), max_steps=LONGEST)
-        self.launches: list[CheckedLaunches] = []
-
-    def bind(self, fusion: Fusion, arguments: Mapping[str, Any], blocks: int, threads: int) -> Callable[[], None]:
-        """Bind arguments to a fused kernel; see :class:`warpdrive.backends.interface.Backend`."""
-        kernel = fusion.kernel()
-        given = {name: as_array(arguments[name]) for name in kernel.parameters}
-        launches = CheckedLaunches(kernel.source, Grid.of(blocks, threads), self.report, max_steps=self.max_steps)
-        self.launches.append(launches)
-        return lambda: launches.interpreter.check(given)
-
-
-class _Lines:
-    """Lines of an environment's kernels that wrote an element."""
-
-    def __init__(self, env: Environment) -> None:
-        self.env = env
-        self._step: tuple[bytes, ...] = ()
-        self._written: dict[str, Block] = {}
-
-    def of(self, name: str, index: tuple[int, ...], saved: torch.Tensor, actions: Arrays) -> str:
-        """Return ``file:line`` of the last write of an element in one step from a state; empty if there is none.
-
-        Args:
-            name: The name of the array.
-            index: The index of the element, for one replica.
-            saved: The state of the replica before the step.
-            actions: Its actions.
-        """
-        if not is_written_for(self.env, "Python"):
-            return ""
-        step = saved.numpy().tobytes(), *(array.tobytes() for array in actions.values())
-        if step != self._step:
-            self._step, self._written = step, self._interpreted(saved, actions)
-        block, found = self._written.get(name), ""
-        for address, (code, number) in block.writers.items() if block else ():
-            if block and block.index_of(address) == (0, *index):
-                found = f"{code.co_filename}:{number}"
-        return found if source_line(found) else ""
-
-    def _interpreted(self, saved: torch.Tensor, actions: Arrays) -> dict[str, Block]:
-        """Return the arrays of an interpreted step, with the lines that wrote their elements; none if it is long."""
-        backend = _LineBackend()
-        try:
-            wrapper = EnvWrapper(self.env, 1, backend, auto_reset=False)
-            wrapper.ctx.load_state(saved[None])
-            backend.launches.clear()
-            wrapper.step(_as_given({name: array[None] for name, array in actions.items()}))
-        except KernelError:  # of a check: the kernels have been compiled
-            return {}
-        return {block.name: block for each in backend.launches for block in each.interpreter.arguments.values()}
-
-
 def random_policy(env: Environment, observations: Arrays, rng: np.random.Generator) -> Any:
     """Return random actions, of a Box often its bounds; those that ``action_mask`` allows, if it is an observation."""
     count = len(next(iter(observations.values())))
-    given = {}
-    for array in action_arrays(env):
+
+    def actions_of(array: SpaceArray) -> Array:
         if array.choices and "action_mask" in observations:
-            given[array.name] = allowed_actions(array, observations["action_mask"], rng)
-        else:
-            given[array.name] = random_actions(array, count, rng)
+            return allowed_actions(array, observations["action_mask"], rng)
+        chosen = random_actions(array, count, rng)
         if isinstance(array.space, spaces.Box):  # as `EnvWrapper.step` does, and references may not
-            given[array.name] = np.clip(given[array.name], array.space.low, array.space.high)
-    return _as_given(given)
+            return np.clip(chosen, array.space.low, array.space.high)
+        return chosen
+
+    return nested(action_arrays(env), actions_of)
 
 
 def _as_array(value: Any) -> Array:
@@ -563,10 +506,6 @@ def _by_name(actions: Any) -> Arrays:
     if isinstance(actions, Mapping):
         return {f"actions_{tag}": np.asarray(array) for tag, array in actions.items()}
     return {"actions": np.asarray(actions)}
-
-
-def _as_given(actions: Arrays) -> Any:
-    return actions.get("actions", {name.partition("_")[2]: given for name, given in actions.items()})
 
 
 def _shown(value: Any) -> str:

@@ -122,7 +122,7 @@ def test_an_infinite_number_differs_from_all_others():
 
 
 def test_a_long_step_is_not_interpreted_and_names_the_kernel(monkeypatch):
-    monkeypatch.setattr("warpdrive.checks.parity.LONGEST", 3)
+    monkeypatch.setattr("warpdrive.checks.last_writes.LONGEST", 3)
     original = BallEnv()
     original.seen_velocity = 2.0
     found = check_parity(Ball(), original, episodes=3).first
