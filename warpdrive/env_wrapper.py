@@ -269,7 +269,7 @@ class EnvWrapper:
 
         Args:
             tag: The policy tag.
-            drawn: If True, the unclipped samples of a sampled step, for a Box; else the actions passed to the
+            drawn: If True, the unclipped samples of a sampled step for a Box, instead of the actions passed to the
                 environment.
 
         Returns:
@@ -277,7 +277,7 @@ class EnvWrapper:
         """
         self._check_tag(tag)
         array = next(array for array in self._action_arrays if array.path in ((), (tag,)))
-        done = self.ctx[f"sampler.{array.name}" if drawn else array.name]
+        done = self.ctx[array.name if array.choices or not drawn else f"sampler.{array.name}"]
         return done if array.path else of_agents(done, self._agents[tag], dim=1)
 
     def logits(self, tag: str) -> torch.Tensor:
@@ -309,10 +309,7 @@ class EnvWrapper:
         Raises:
             DefinitionError: If the tag does not exist, or its actions are not of a Box.
         """
-        self._check_tag(tag)
-        if f"sampler.squash_{tag}" not in self.ctx:
-            raise DefinitionError(f"squash: the actions of '{tag}' are {self.action_spaces[tag]}, expected a Box")
-        return self.ctx[f"sampler.squash_{tag}"]
+        return self._box_option("squash", tag)
 
     def normalize(self, tag: str) -> torch.Tensor:
         """Return the flag that selects means and standard deviations normalized to the range of a Box: ``[1]`` int32.
@@ -323,8 +320,17 @@ class EnvWrapper:
 
         Args:
             tag: The policy tag.
+
+        Raises:
+            DefinitionError: If the tag does not exist, or its actions are not of a Box.
         """
-        return self.ctx[f"sampler.normalize_{tag}"]
+        return self._box_option("normalize", tag)
+
+    def _box_option(self, name: str, tag: str) -> torch.Tensor:
+        self._check_tag(tag)
+        if not isinstance(self.action_spaces[tag], spaces.Box):
+            raise DefinitionError(f"{name}: the actions of '{tag}' are {self.action_spaces[tag]}, expected a Box")
+        return self.ctx[f"sampler.{name}_{tag}"]
 
     def act_at_random(self, tag: str) -> None:
         """Reset the policy outputs of a tag to the initial ones, which sample actions uniformly.

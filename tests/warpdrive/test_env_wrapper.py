@@ -314,6 +314,17 @@ def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
     assert torch.equal(env.observations("turner"), rollout.of("observations", "turner")[4])
     assert rollout.of("actions", "turner").shape == (4, 2, 1, 2)
     assert rollout.of("rewards", "turner").shape == (4, 2, 1)
+    for tag in env.policy_tags:  # choices are not clipped
+        assert torch.equal(env.actions(tag, drawn=True), env.actions(tag))
+
+
+def test_options_of_a_box_are_refused_for_other_actions(walkers: Callable[..., Any]) -> None:
+    env = EnvWrapper(walkers())
+    for name in ("squash", "normalize"):
+        with pytest.raises(DefinitionError, match=f"{name}: the actions of 'odd' are Discrete.3., expected a Box"):
+            getattr(env, name)("odd")
+        with pytest.raises(DefinitionError, match=r"unknown policy tag 'od'.* Did you mean 'odd'"):
+            getattr(env, name)("od")
 
 
 @pytest.mark.parametrize(
