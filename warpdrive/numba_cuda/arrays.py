@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -57,9 +58,7 @@ class DeviceMemory:
     @property
     def device_ctypes_pointer(self) -> Any:
         """Address of the array as ``ctypes.c_void_p``."""
-        from ctypes import c_void_p
-
-        return c_void_p(address_of(self._array))
+        return ctypes.c_void_p(address_of(self._array))
 
     def as_cuda_arg(self) -> MemoryPointer:
         """Return the memory of the array."""
@@ -428,8 +427,8 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
     if desc.get("version", 0) >= 1 and desc.get("mask") is not None:
         raise NotImplementedError("arrays with a mask are not supported")
     shape, dtype = tuple(desc["shape"]), np.dtype(desc["typestr"])
-    if dtype.kind == "V" and desc.get("descr"):
-        dtype = np.dtype([tuple(field) for field in desc["descr"]]) if len(desc["descr"]) > 1 else dtype
+    if any(name for name, *_ in desc.get("descr") or ()):  # otherwise it has no fields
+        dtype = np.lib.format.descr_to_dtype(desc["descr"])
     strides = desc.get("strides")
     contiguous = (dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
     steps = tuple(strides) if strides else tuple(contiguous)

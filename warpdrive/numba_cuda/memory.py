@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -35,9 +36,7 @@ class MemoryPointer:
     @property
     def device_ctypes_pointer(self) -> Any:
         """Address of the first byte as ``ctypes.c_void_p``."""
-        from ctypes import c_void_p
-
-        return c_void_p(self.device_pointer_value)
+        return ctypes.c_void_p(self.device_pointer_value)
 
     handle = device_pointer = device_ctypes_pointer
 

@@ -160,3 +160,11 @@ def test_arrays_of_other_libraries(cuda):
     elsewhere = {**device.__cuda_array_interface__, "data": (VALUES.ctypes.data, False)}
     with pytest.raises(cuda.cudadrv.driver.CudaAPIError, match="not memory of this device"):
         cuda.from_cuda_array_interface(elsewhere)
+
+
+@pytest.mark.parametrize("dtype", [RECORD, np.dtype([("n", np.int64)]), np.dtype("V8")])
+def test_records_of_other_libraries_keep_their_fields(cuda, dtype):
+    from numba.cuda.testing import ForeignArray
+
+    same = cuda.as_cuda_array(ForeignArray(cuda.to_device(np.zeros(3, dtype))))
+    assert same.dtype.fields == dtype.fields and same.dtype.itemsize == dtype.itemsize
