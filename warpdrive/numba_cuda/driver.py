@@ -6,7 +6,6 @@ Limits are those of GPUs that any program may count on.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -252,24 +251,22 @@ class Context:
 class DeviceList:
     """Devices of the machine, of which there is one: this machine."""
 
-    @property
-    def lst(self) -> list[Any]:
-        """The devices."""
-        return [managed]
+    def __init__(self) -> None:
+        self.lst = [ManagedDevice()]
 
     @property
-    def current(self) -> Any:
+    def current(self) -> ManagedDevice:
         """The current device."""
-        return managed
+        return self.lst[0]
 
-    def __getitem__(self, number: int) -> Any:
-        return [managed][number]
+    def __getitem__(self, number: int) -> ManagedDevice:
+        return self.lst[number]
 
     def __len__(self) -> int:
         return 1
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter([managed])
+    def __iter__(self) -> Iterator[ManagedDevice]:
+        return iter(self.lst)
 
     def __str__(self) -> str:
         return f"0: {device.name}"
@@ -278,13 +275,8 @@ class DeviceList:
 class ManagedDevice:
     """Device as an item of ``cuda.gpus``, which is also a context manager that makes it the current one."""
 
-    _device: Device
-
-    def __init__(self, number: int = 0) -> None:
-        self.__dict__["_device"] = device
-
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._device, name)
+        return getattr(device, name)
 
     def __enter__(self) -> None:
         return None
@@ -293,7 +285,7 @@ class ManagedDevice:
         pass
 
     def __str__(self) -> str:
-        return f"<Managed Device {self._device.id}>"
+        return f"<Managed Device {device.id}>"
 
 
 class Driver:
@@ -331,7 +323,6 @@ VERSION = (12, 0)
 driver = Driver()
 device = Device()
 context = Context()
-managed = ManagedDevice()
 gpus = DeviceList()
 _handles = iter(range(16, sys.maxsize, 16))
 
@@ -349,12 +340,7 @@ def reset() -> None:
 
 def require_context(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function: there is always a context."""
-
-    @functools.wraps(function)
-    def with_context(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    return with_context
+    return function
 
 
 def memory_info() -> MemoryInfo:
@@ -383,8 +369,8 @@ def host_memory_size(obj: Any) -> int:
 
 
 def device_pointer(obj: Any) -> Any:
-    """Return the address of memory of the device."""
-    return obj.device_ctypes_pointer
+    """Return the address of memory of the device; None if there is none."""
+    return obj.device_ctypes_pointer.value
 
 
 def device_memory_size(devmem: Any) -> int:

@@ -78,9 +78,10 @@ def test_functions_of_the_driver_are_refused_by_name(cuda):
 
 
 def test_bytes_are_copied_between_memories(cuda):
-    from numba.cuda.cudadrv.driver import device_memset, device_to_host, host_to_device
+    from numba.cuda.cudadrv.driver import device_memset, device_pointer, device_to_host, host_to_device
 
     device, host = cuda.to_device(np.zeros(4, np.int32)), np.arange(4, dtype=np.int32)
+    assert device_pointer(device) == device_pointer(device.gpu_data) == device.__cuda_array_interface__["data"][0]
     host_to_device(device, host, 8)
     assert device.copy_to_host().tolist() == [0, 1, 0, 0]
     device_memset(device, 1, 4)
