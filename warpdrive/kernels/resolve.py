@@ -213,37 +213,38 @@ class _Resolver(ast.NodeTransformer):
             self.table.may_change |= not isinstance(value, (DeviceFunction, FunctionSource))
             return self._call_of_device_function(node, callee)
         if isinstance(value, Intrinsic):
-            node.args = [argument for given in node.args for argument in self._without_star(given)]
-            if value.path in KEYWORDS:
-                give_by_position(node, value.path)
-        if isinstance(value, Intrinsic) and value.path in BARRIERS:
-            return self._barrier(node, value.path)
-        if isinstance(value, Intrinsic) and value.path == THIS_GRID:
+            return self._call_of_intrinsic(node, value)
+        return self._call(node, self.visit(node.func))
+
+    def _call_of_intrinsic(self, node: ast.Call, function: Intrinsic) -> ast.expr:
+        path = function.path
+        node.args = [argument for given in node.args for argument in self._without_star(given)]
+        if path in KEYWORDS:
+            give_by_position(node, path)
+        if path in BARRIERS:
+            return self._barrier(node, path)
+        if path == THIS_GRID:
             refuse(
                 node,
                 "cuda.cg.this_grid() is no value: it can be assigned to a variable, passed to a function, or synced",
             )
-        if isinstance(value, Intrinsic) and value.path == GRID_BARRIER:
-            if node.args or node.keywords:
-                refuse(node, "sync() of a grid takes no arguments")
-            return at(node, ast.Call(IntrinsicName.of(value.path, node.func), [], []))
-        if isinstance(value, Intrinsic) and value.path in ARRAYS:
-            return self._array(node, value.path)
-        if isinstance(value, Intrinsic) and value.path in PARAMETERS:
-            _check_arguments(node, value)
-            if value.path == "const.array_like":
-                return self.visit(node.args[0])  # type: ignore[no-any-return]
-            if value.path == "lanemask_lt":
-                bit = ast.BinOp(ast.Constant(1), ast.LShift(), IntrinsicName.of("laneid", node))
-                return at(
-                    node, ast.Call(self._reference(node, np.uint32), [ast.BinOp(bit, ast.Sub(), ast.Constant(1))], [])
-                )
-        if isinstance(value, Intrinsic) and value.path in SUPPORTED:
-            name: ast.expr = IntrinsicName.of(value.path, node.func)
-        else:
-            name = self.visit(node.func)
+        if path == GRID_BARRIER and (node.args or node.keywords):
+            refuse(node, "sync() of a grid takes no arguments")
+        if path in ARRAYS:
+            return self._array(node, path)
+        if path in PARAMETERS:
+            _check_arguments(node, function)
+        if path == "const.array_like":
+            return self.visit(node.args[0])  # type: ignore[no-any-return]
+        if path == "lanemask_lt":
+            bit = ast.BinOp(ast.Constant(1), ast.LShift(), IntrinsicName.of("laneid", node))
+            lower = ast.BinOp(bit, ast.Sub(), ast.Constant(1))
+            return at(node, ast.Call(self._reference(node, np.uint32), [lower], []))
+        return self._call(node, IntrinsicName.of(path, node.func) if path in SUPPORTED else self.visit(node.func))
+
+    def _call(self, node: ast.Call, function: ast.expr) -> ast.expr:
         words = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
-        return at(node, ast.Call(name, with_one_star([self.visit(argument) for argument in node.args]), words))
+        return at(node, ast.Call(function, with_one_star([self.visit(argument) for argument in node.args]), words))
 
     def _barrier(self, node: ast.Call, path: str) -> ast.expr:
         most = 0 if path == BARRIER else 1
@@ -314,10 +315,9 @@ class _Resolver(ast.NodeTransformer):
         if node.exc is None:
             return at(node, ast.Raise(self._fault(node, RuntimeError, "No active exception to reraise")))
         called = node.exc if isinstance(node.exc, ast.Call) else None
-        exception = called.func if called else node.exc
-        value = self._look_up(exception) if exception is not None else None
-        given = [self._look_up(a) if isinstance(a, ast.Name) else a for a in called.args] if called else []
-        said = [getattr(value, "value", value) for value in given if isinstance(value, (ast.Constant, str, *LITERALS))]
+        value = self._look_up(called.func if called else node.exc)
+        given = [self._constant_of(argument) for argument in called.args] if called else []
+        said = [text for text in given if text is None or isinstance(text, (str, *LITERALS))]
         if not (isinstance(value, type) and issubclass(value, BaseException)) or node.cause:
             refuse(node, "this cannot be raised: a kernel raises a new exception, such as ValueError(...)")
         if called and (called.keywords or len(said) < len(called.args)):
@@ -327,16 +327,13 @@ class _Resolver(ast.NodeTransformer):
             )
         return at(node, ast.Raise(self._fault(node, value, ", ".join(map(str, said)))))
 
-    def _text_of(self, node: ast.expr) -> Any:
+    def _constant_of(self, node: ast.expr) -> Any:
         """Return the value of a constant, also one of the module."""
         return node.value if isinstance(node, ast.Constant) else self._look_up(node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        if node.msg is None:
-            said = ast.unparse(node.test)
-        elif isinstance(node.msg, ast.Constant) and isinstance(node.msg.value, str):
-            said = node.msg.value
-        else:
+        said = ast.unparse(node.test) if node.msg is None else self._constant_of(node.msg)
+        if not isinstance(said, str):
             refuse(node, "the message of an assert depends on the run: it must be a plain string")
         return at(node, ast.Assert(self.visit(node.test), self._fault(node, AssertionError, said)))
 
@@ -508,12 +505,12 @@ class _Resolver(ast.NodeTransformer):
         arguments = dict(zip(("shape", "dtype"), node.args, strict=False))
         arguments |= {word.arg: word.value for word in node.keywords if word.arg}
         arguments.pop("alignment", None)  # arrays begin at cache lines
-        if set(arguments) != {"shape", "dtype"}:
+        if set(arguments) != {"shape", "dtype"} or len(node.args) > 3:
             refuse(node, f"cuda.{path} takes a shape and a dtype")
         shape = self._compile_time(arguments["shape"], f"the shape of cuda.{path}")
         shape = shape if isinstance(shape, tuple) else (shape,)
         is_dynamic = path == "shared.array" and shape == DYNAMIC
-        if not is_dynamic and not all(isinstance(length, int) and length > 0 for length in shape):
+        if not is_dynamic and not (shape and min(shape) > 0):
             refuse(node, f"the shape of cuda.{path} is {shape}: it must consist of positive integers")
         given = arguments["dtype"]
         dtype = self._dtype_of(given)
@@ -547,12 +544,15 @@ class _Resolver(ast.NodeTransformer):
             for alias, (module, name) in self.table.imports.items()
             if module == "builtins"
         }
-        names = {name for name in names_in(resolved) if name not in self.table.constants and name not in functions}
+        names = names_in(resolved) - self.table.constants.keys() - functions.keys()
         if names:
             unknown = sorted((names & self.local_names) or {ast.unparse(node)})[0]
             refuse(node, f"{what} must be known when the kernel is compiled: it depends on '{unknown}'")
         # only constants and builtins such as len and max are left in the tree
-        value = eval(ast.unparse(resolved), {"__builtins__": {}}, {**self.table.constants, **functions})
+        try:
+            value = eval(ast.unparse(resolved), {"__builtins__": {}}, {**self.table.constants, **functions})
+        except Exception as error:
+            refuse(node, f"{what} cannot be computed ({error}): it must consist of positive integers")
         lengths = value if isinstance(value, tuple) else (value,)
         if not all(isinstance(length, (int, np.integer)) for length in lengths):
             refuse(node, f"{what} is {value}: it must consist of positive integers")

@@ -258,6 +258,21 @@ def shape_of_zero(out):
     out[0] = memory[0, 0]
 
 
+def shape_of_no_axes(out):
+    memory = cuda.local.array((), numba.int32)  # here
+    out[0] = memory[()]
+
+
+def shape_that_divides_by_zero(out):
+    memory = cuda.local.array(4 // (COUNT - 3), numba.int32)  # here
+    out[0] = memory[0]
+
+
+def shape_with_too_much(out):
+    memory = cuda.shared.array(4, numba.int32, 128, 1)  # here
+    out[0] = memory[0]
+
+
 def shape_of_a_fraction(out):
     memory = cuda.local.array(COUNT / 2, numba.int32)  # here
     out[0] = memory[0]
@@ -355,6 +370,9 @@ MISTAKES = [
     (shape_known_only_at_run_time, ["must be known when the kernel is compiled", "'n'"]),
     (shape_known_only_at_run_time_in_a_function, ["argument 'n' of 'remembers'", "must be known"]),
     (shape_of_zero, ["positive integers", "(2, 0)"]),
+    (shape_of_no_axes, ["positive integers", "()"]),
+    (shape_that_divides_by_zero, ["the shape of cuda.local.array", "by zero", "positive integers"]),
+    (shape_with_too_much, ["takes a shape and a dtype"]),
     (shape_of_a_fraction, ["positive integers", "1.5"]),
     (no_dtype, ["takes a shape and a dtype"]),
     (unknown_dtype, ["'COUNT' is not a dtype"]),

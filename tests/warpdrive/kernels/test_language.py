@@ -155,6 +155,16 @@ def limit_of(i):
     return 5
 
 
+class Limits:
+    MESSAGE = "beyond"
+
+
+def raises_a_member(values, out):
+    if values[0] > 5:
+        raise ValueError(Limits.MESSAGE)
+    assert values[0] != 3, Limits.MESSAGE
+
+
 @pytest.mark.parametrize("made", [wd.kernel, wd.debug], ids=["kernel", "debug"])
 def test_lambdas_are_device_functions(made):
     values, out = np.arange(10), np.zeros(10, np.int64)
@@ -218,6 +228,12 @@ try:
 except wd.KernelError as error:
     print(error)
 """
+
+
+@pytest.mark.parametrize(("value", "message"), [(6, "ValueError"), (3, "assert")])
+def test_messages_of_exceptions_may_be_constants_of_the_module(value, message):
+    with pytest.raises(wd.KernelError, match=rf"test_language.py:\d+: .*{message}.*: beyond"):
+        wd.kernel(raises_a_member)[1, 1](np.array([value]), np.zeros(1))
 
 
 def test_the_line_of_an_assertion_is_that_of_the_file_now(tmp_path):
