@@ -25,6 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import warpdrive as wd
 from warpdrive.envs.atari import ale_state, console, machine, opcodes
+from warpdrive.envs.atari.ale_conversion import from_ale
 from warpdrive.errors import nearest
 
 try:
@@ -187,7 +188,7 @@ class Ours:
     """Our console, seeded with a state of ale-py's."""
 
     def __init__(self, game: str, state: ale_state.AleState, drawn: bool) -> None:
-        self.arrays = ale_state.from_ale(state)
+        self.arrays = from_ale(state)
         if game in NO_BLANKS:
             self.arrays["registers"][machine.BLANKED] = -1
         rom = Path(ale_py.roms.get_rom_path(game)).read_bytes()
@@ -276,7 +277,7 @@ def compare(
         bad = np.nonzero((our_rams != np.array(rams)).any(1))[0]
         until = int(bad[0]) + 1 if len(bad) else len(inputs)
         for i in range(until if (registers or len(bad)) and not result.registers else 0):
-            expected = ale_state.from_ale(states[i].serialize())["registers"]
+            expected = from_ale(states[i].serialize())["registers"]
             differing = differing_registers(our_registers[i], expected)
             if differing:
                 result.registers = _registers(result.frames + i, differing, our_registers[i], expected)
@@ -298,7 +299,7 @@ def compare(
         if len(bad):
             i = int(bad[0])
             places = np.nonzero(our_rams[i] != rams[i])[0]
-            expected = ale_state.from_ale(states[i].serialize())["registers"]
+            expected = from_ale(states[i].serialize())["registers"]
             shown = _registers(0, differing_registers(our_registers[i], expected), our_registers[i], expected)
             details = [f"{0x80 + p:#x}: {our_rams[i, p]:#04x}, ale-py {rams[i][p]:#04x}" for p in places]
             result.ram = Difference(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpdrive.envs.atari.ale_state import from_ale, to_ale
+from warpdrive.envs.atari.ale_conversion import from_ale, to_ale
 from warpdrive.envs.atari.games import GAMES
 
 __all__ = ["from_ale", "games", "to_ale"]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpdrive.envs.atari import ale_state
+from warpdrive.envs.atari import ale_state, machine
+from warpdrive.envs.atari.ale_conversion import from_ale, to_ale
 
 ale_py = pytest.importorskip("ale_py", reason="the extra `atari`")
 
@@ -93,7 +94,7 @@ def test_collisions_are_the_latches_that_a_program_reads() -> None:
     for bit in range(15):
         state = state_of(ale)
         state.tia.collisions = 1 << bit
-        expected = ale_state.from_ale(ale_state.write(state))["registers"][ale_state.machine.COLLISIONS]
+        expected = from_ale(ale_state.write(state))["registers"][machine.COLLISIONS]
         ram = after_program(game("pong", 10), reads, state).riot.ram
         read = [int(ram[0x70 + place]) >> 6 for place in range(8)]
         assert sum(latches << 2 * place for place, latches in enumerate(read)) == expected
@@ -118,7 +119,7 @@ def test_a_state_survives_the_console(name: str) -> None:
     for frame in range(40):
         ale.act(minimal[frame // 4 % len(minimal)])
         state = state_of(ale)
-        again = ale_state.to_ale(ale_state.from_ale(state), state)
+        again = to_ale(from_ale(state), state)
         for chip in ("processor", "riot", "tia", "cartridge"):
             for entry in dataclasses.fields(getattr(state, chip)):
                 if entry.name != "vsync_finish":  # all times of the far future are one
@@ -131,7 +132,7 @@ def test_ale_continues_from_a_written_state() -> None:
     ale = game("breakout", 20)
     state = state_of(ale)
     other = game("breakout")
-    other.restoreState(ale_py.ALEState(ale_state.write(ale_state.to_ale(ale_state.from_ale(state), state))))
+    other.restoreState(ale_py.ALEState(ale_state.write(to_ale(from_ale(state), state))))
     for frame in range(100):
         action = (0, 1, 3, 4)[frame // 4 % 4]
         assert ale.act(action) == other.act(action)
@@ -152,14 +153,14 @@ def test_lives_are_those_of_the_state_where_memory_does_not_give_them(name: str)
             break
         if frame % 50 == 0 or (ale.lives(), frame % 4) not in seen:
             seen.add((ale.lives(), frame % 4))
-            assert ale_state.from_ale(ale.cloneState())["lives"] == ale.lives(), frame
+            assert from_ale(ale.cloneState())["lives"] == ale.lives(), frame
     assert min(lives for lives, _ in seen) < start
 
 
 def test_hmove_never_blanks_where_it_does_not_in_ale() -> None:
-    arrays = ale_state.from_ale(game("ms_pacman", 20).cloneState())
-    assert arrays["registers"][ale_state.machine.BLANKED] == -1
-    assert ale_state.from_ale(game("pong", 20).cloneState())["registers"][ale_state.machine.BLANKED] >= 0
+    arrays = from_ale(game("ms_pacman", 20).cloneState())
+    assert arrays["registers"][machine.BLANKED] == -1
+    assert from_ale(game("pong", 20).cloneState())["registers"][machine.BLANKED] >= 0
 
 
 def test_bytes_that_are_no_state_are_rejected() -> None:

@@ -1,0 +1,195 @@
+"""Conversion of states of ale-py to arrays of a console, and back."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from warpdrive.envs.atari import controllers, games, machine, rules
+from warpdrive.envs.atari.ale_state import FALSE, NEVER, TRUE, AleState, parse
+
+RAM_SIZE = 128
+
+# words of ``registers`` that are one field of a state each
+_SAME = {
+    "processor": {"a": machine.A, "x": machine.X, "y": machine.Y, "s": machine.S, "pc": machine.PC},
+    "riot": {
+        "ddra": machine.DDRA, "timer": machine.TIMER, "shift": machine.TIMER_SHIFT, "read_after": machine.TIMER_READ,
+    },
+    "tia": {
+        "vsync": machine.VSYNC, "vblank": machine.VBLANK, "nusiz": machine.NUSIZ0, "ctrlpf": machine.CTRLPF,
+        "grp": machine.GRP0, "old_grp": machine.OLD_GRP0, "motion": machine.HMP0,
+        "vdelp": machine.VDELP0, "vdelbl": machine.VDELBL, "positions": machine.POSITIONS,
+        "hmove_blank": machine.BLANKED,
+    },
+}  # fmt: skip
+# booleans that are one bit of a register
+_BITS = {
+    "refp": (machine.REFP0, 8), "enam": (machine.ENAM0, 2), "enabl": (machine.ENABL, 2),
+    "old_enabl": (machine.OLD_ENABL, 2), "resmp": (machine.RESMP0, 2),
+}  # fmt: skip
+_FLAGS = {"n": 0x80, "v": 0x40, "d": 8, "i": 4, "c": 1}
+_LATCHES = (1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 15, 14)
+"""Bit of ``machine.COLLISIONS`` by that of ``Tia.collisions``."""
+
+
+def from_ale(state: Any) -> dict[str, np.ndarray]:
+    """Convert a state of ale-py to the arrays of a console, without the axis of the environments.
+
+    The screen is black, as a state has none, and the inputs are those of controllers that nobody touches. The console
+    goes on with a frame that was cut off, as the interface does that the state was cloned from.
+
+    Args:
+        state: A state of ale-py, ``ale.cloneState()``, its bytes, ``serialize()`` of it, or an :class:`AleState`.
+
+    Returns:
+        ``ram``, ``registers``, ``cartridge_ram`` and ``screen``; of the games of ``wd.atari.games()`` also ``score``,
+        ``second_score`` and ``lives``.
+    """
+    if not isinstance(state, AleState):
+        state = parse(state if isinstance(state, bytes) else state.serialize())
+    cpu, riot, tia, cartridge = state.processor, state.riot, state.tia, state.cartridge
+    registers = np.zeros(machine.SIZE, np.int64)
+    for chip, fields in _SAME.items():
+        for name, index in fields.items():
+            values = np.atleast_1d(getattr(getattr(state, chip), name))
+            registers[index : index + len(values)] = values
+    for name, (index, bit) in _BITS.items():
+        values = np.atleast_1d(getattr(tia, name))
+        registers[index : index + len(values)] = np.where(values, bit, 0)
+    status = 0x30 | (0 if cpu.not_z else 2)
+    registers[machine.P] = status | sum(bit for name, bit in _FLAGS.items() if getattr(cpu, name))
+    registers[machine.COLUP0 : machine.COLUP0 + 4] = tia.colours & 0xFF
+    registers[machine.COLLISIONS] = sum(1 << bit for k, bit in enumerate(_LATCHES) if tia.collisions >> k & 1)
+    registers[machine.PLAYFIELD] = _mirrored(tia.playfield)
+    registers[machine.REFLECTED] = tia.ctrlpf & 1
+    registers[machine.BANK : machine.BANK + len(cartridge.banks[:3])] = cartridge.banks[:3] << (
+        10 if cartridge.kind == "E0" else 12
+    )
+    # times since the beginning of the first line
+    line = tia.frame_start
+    registers[machine.CYCLES] = state.cycles - line // 3
+    registers[machine.TIMER_SET] = riot.timer_set - line // 3
+    registers[machine.TIMER_FLAG_RESET] = riot.flag_reset - line // 3
+    registers[machine.DUMP_END] = tia.dump_disabled - line // 3
+    registers[machine.HMOVED] = tia.hmove_clock - line
+    registers[machine.STARS] = 4 + tia.star_line if tia.stars else 0
+    registers[machine.DRAWN_UNTIL] = tia.updated_until - line
+    registers[machine.VSYNC_END] = NEVER if tia.vsync_finish > NEVER // 2 else tia.vsync_finish - line
+    registers[machine.FRAME_DONE] = cpu.stopped & 1
+    registers[[machine.SWCHA, machine.SWCHB]] = 0xFF, 0x3F | (state.difficulty & 3) << 6
+    registers[[machine.INPT4, machine.INPT5]] = 0x80
+    registers[machine.PADDLES : machine.PADDLES + 4] = controllers.resistances(
+        int(state.paddles[0]), int(state.paddles[1]), *_controllers_of(state)
+    )
+    ram = np.zeros(RAM_SIZE, np.uint8)
+    ram[: len(cartridge.ram)] = cartridge.ram
+    height = (tia.display_stop - tia.display_start) // machine.CLOCKS_PER_LINE
+    game = _game_of(state)
+    if game is not None and not game.blanks:
+        registers[machine.BLANKED] = -1
+    return {
+        "ram": riot.ram.copy(),
+        "registers": np.clip(registers, -NEVER - 1, NEVER).astype(np.int32),
+        "cartridge_ram": ram,
+        "screen": np.zeros((2, height, machine.WIDTH), np.uint8),
+        **({} if game is None else _numbers(state, game)),
+    }
+
+
+def _numbers(state: AleState, game: games.Game) -> dict[str, np.ndarray]:
+    """Return scores and lives: ale-py's lives if the memory does not give them, as the last word that is a number."""
+    score, lives = rules.score_and_lives(state.riot.ram, rules.program(game))
+    second_score, _ = rules.score_and_lives(state.riot.ram, rules.sum_of(game.second_score, game))
+    if game.keeps_lives:
+        lives = [int(word) for word in state.game if int(word) & 0xFFFFFFFF not in (TRUE, FALSE)][-1]
+    numbers = {"score": score, "second_score": second_score, "lives": lives}
+    return {name: np.array(number, np.int32) for name, number in numbers.items()}
+
+
+def to_ale(arrays: Mapping[str, np.ndarray], template: AleState | bytes) -> AleState:
+    """Convert the arrays of a console to a state of ale-py: the reverse of ``from_ale``.
+
+    Args:
+        arrays: ``ram``, ``registers`` and ``cartridge_ram`` of one environment.
+        template: A state of the same game with what a console lacks: counters, limits of the paddles, generators. What
+            ale-py keeps of the rules, reward and lives among them, is the template's until the next action.
+    """
+    state = parse(template) if isinstance(template, bytes) else copy.deepcopy(template)
+    registers = np.asarray(arrays["registers"]).astype(np.int64)
+    cpu, riot, tia, cartridge = state.processor, state.riot, state.tia, state.cartridge
+    for chip, fields in _SAME.items():
+        for name, index in fields.items():
+            _assign(getattr(state, chip), name, registers[index:])
+    for name, (index, _) in _BITS.items():
+        _assign(tia, name, registers[index:] != 0)
+    for name, bit in _FLAGS.items():
+        setattr(cpu, name, bool(registers[machine.P] & bit))
+    cpu.not_z = not registers[machine.P] & 2
+    cpu.stopped = int(registers[machine.FRAME_DONE])
+    tia.hmove_blank = bool(registers[machine.BLANKED] > 0)
+    riot.ram = np.array(arrays["ram"], np.uint8)
+    tia.colours = (registers[machine.COLUP0 : machine.COLUP0 + 4] * 0x01010101).astype(np.uint32).view(np.int32)
+    tia.priority = (tia.ctrlpf & 4) << 5 | (tia.ctrlpf & 2) << 5
+    tia.playfield = _mirrored(int(registers[machine.PLAYFIELD]))
+    latches = int(registers[machine.COLLISIONS])
+    tia.collisions = sum(1 << k for k, bit in enumerate(_LATCHES) if latches >> bit & 1)
+    tia.dump_enabled = bool(tia.vblank & 0x80)
+    graphics = np.where(tia.vdelp, tia.old_grp, tia.grp)
+    tia.shown_grp = np.where(tia.refp, [_reversed(value) for value in graphics], graphics)
+    ball = tia.old_enabl if tia.vdelbl else tia.enabl
+    shown = (graphics[0], tia.enam[0], graphics[1], tia.enam[1], ball, tia.playfield)
+    tia.enabled = sum(1 << k for k, bits in enumerate(shown) if bits)
+    banks = cartridge.banks[:3]
+    banks[:] = registers[machine.BANK : machine.BANK + len(banks)] >> (10 if cartridge.kind == "E0" else 12)
+    cartridge.ram = np.array(arrays["cartridge_ram"][: len(cartridge.ram)], np.uint8)
+    # times since the end of the frame before, which ended in the template's column
+    line = tia.frame_start
+    state.cycles = int(registers[machine.CYCLES]) + line // 3
+    riot.timer_set = int(registers[machine.TIMER_SET]) + line // 3
+    riot.flag_reset = int(registers[machine.TIMER_FLAG_RESET]) + line // 3
+    tia.dump_disabled = int(registers[machine.DUMP_END]) + line // 3
+    tia.updated_until = int(registers[machine.DRAWN_UNTIL]) + line
+    end = int(registers[machine.VSYNC_END])
+    tia.vsync_finish = end if end == NEVER else end + line
+    tia.hmove_clock = int(registers[machine.HMOVED]) + line
+    tia.stars = bool(registers[machine.STARS])
+    if tia.stars:
+        tia.star_line = int(registers[machine.STARS]) & 3
+    has_paddles, swapped = _controllers_of(state)
+    if has_paddles:
+        paddles = registers[machine.PADDLES : machine.PADDLES + 2]
+        state.paddles[:] = paddles[::-1] if swapped else paddles
+    return state
+
+
+def _game_of(state: AleState) -> games.Game | None:
+    """Return the game of a state, None if it is not in the table."""
+    return next((game for game in games.GAMES.values() if game.md5 == state.md5), None)
+
+
+def _controllers_of(state: AleState) -> tuple[bool, bool]:
+    """Return True if the game of a state is played with paddles, and True if the players' controllers are swapped."""
+    game = _game_of(state)
+    return (False, False) if game is None else (game.controller == "paddles", game.swapped_ports)
+
+
+def _reversed(byte: int) -> int:
+    return int(f"{byte:08b}"[::-1], 2)
+
+
+def _mirrored(playfield: int) -> int:
+    """Return the bits of a playfield with those of PF1 in the reverse order: a console's are in the picture's order."""
+    return playfield & 0xFF00F | _reversed(playfield >> 4 & 0xFF) << 4
+
+
+def _assign(chip: object, name: str, words: np.ndarray) -> None:
+    """Set a field to the first words: as many as it has."""
+    value = getattr(chip, name)
+    if isinstance(value, np.ndarray):
+        setattr(chip, name, words[: len(value)].astype(value.dtype))
+    else:
+        setattr(chip, name, type(value)(words[0]))
