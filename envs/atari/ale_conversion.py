@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from warpdrive.envs.atari import controllers, games, machine, rules
-from warpdrive.envs.atari.ale_state import FALSE, NEVER, TRUE, AleState, parse
+from warpdrive.envs.atari.ale_state import FALSE, NEVER, TRUE, AleState, Cartridge, parse
 
 RAM_SIZE = 128
 
@@ -37,13 +37,13 @@ _LATCHES = (1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 15, 14)
 
 
 def from_ale(state: Any) -> dict[str, np.ndarray]:
-    """Convert a state of ale-py to the arrays of a console, without the axis of the environments.
+    """Convert a state of ale-py to the arrays of one console, without the axis ``num_envs``.
 
-    The screen is black, as a state has none, and the inputs are those of controllers that nobody touches. The console
-    goes on with a frame that was cut off, as the interface does that the state was cloned from.
+    The screen is black, as a state has none, and the inputs are those of controllers that nobody touches. A frame that
+    was cut off is continued, as by the interface that the state was cloned from.
 
     Args:
-        state: A state of ale-py, ``ale.cloneState()``, its bytes, ``serialize()`` of it, or an :class:`AleState`.
+        state: A state of ale-py, ``ale.cloneState()``; its bytes, ``state.serialize()``; or an :class:`AleState`.
 
     Returns:
         ``ram``, ``registers``, ``cartridge_ram`` and ``screen``; of the games of ``wd.atari.games()`` also ``score``,
@@ -66,9 +66,8 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
     registers[machine.COLLISIONS] = sum(1 << bit for k, bit in enumerate(_LATCHES) if tia.collisions >> k & 1)
     registers[machine.PLAYFIELD] = _mirrored(tia.playfield)
     registers[machine.REFLECTED] = tia.ctrlpf & 1
-    registers[machine.BANK : machine.BANK + len(cartridge.banks[:3])] = cartridge.banks[:3] << (
-        10 if cartridge.kind == "E0" else 12
-    )
+    banks = cartridge.banks[:3]
+    registers[machine.BANK : machine.BANK + len(banks)] = banks << _bank_bits(cartridge)
     # times since the beginning of the first line
     line = tia.frame_start
     registers[machine.CYCLES] = state.cycles - line // 3
@@ -111,12 +110,15 @@ def _numbers(state: AleState, game: games.Game) -> dict[str, np.ndarray]:
 
 
 def to_ale(arrays: Mapping[str, np.ndarray], template: AleState | bytes) -> AleState:
-    """Convert the arrays of a console to a state of ale-py: the reverse of ``from_ale``.
+    """Convert the arrays of a console to a state of ale-py: the reverse of :func:`from_ale`.
 
     Args:
         arrays: ``ram``, ``registers`` and ``cartridge_ram`` of one environment.
         template: A state of the same game with what a console lacks: counters, limits of the paddles, generators. What
             ale-py keeps of the rules, reward and lives among them, is the template's until the next action.
+
+    Returns:
+        The state; the template is not modified.
     """
     state = parse(template) if isinstance(template, bytes) else copy.deepcopy(template)
     registers = np.asarray(arrays["registers"]).astype(np.int64)
@@ -144,7 +146,7 @@ def to_ale(arrays: Mapping[str, np.ndarray], template: AleState | bytes) -> AleS
     shown = (graphics[0], tia.enam[0], graphics[1], tia.enam[1], ball, tia.playfield)
     tia.enabled = sum(1 << k for k, bits in enumerate(shown) if bits)
     banks = cartridge.banks[:3]
-    banks[:] = registers[machine.BANK : machine.BANK + len(banks)] >> (10 if cartridge.kind == "E0" else 12)
+    banks[:] = registers[machine.BANK : machine.BANK + len(banks)] >> _bank_bits(cartridge)
     cartridge.ram = np.array(arrays["cartridge_ram"][: len(cartridge.ram)], np.uint8)
     # times since the end of the frame before, which ended in the template's column
     line = tia.frame_start
@@ -167,7 +169,7 @@ def to_ale(arrays: Mapping[str, np.ndarray], template: AleState | bytes) -> AleS
 
 
 def _game_of(state: AleState) -> games.Game | None:
-    """Return the game of a state, None if it is not in the table."""
+    """Return the game of a state, or None if it is not in the table."""
     return next((game for game in games.GAMES.values() if game.md5 == state.md5), None)
 
 
@@ -175,6 +177,11 @@ def _controllers_of(state: AleState) -> tuple[bool, bool]:
     """Return True if the game of a state is played with paddles, and True if the players' controllers are swapped."""
     game = _game_of(state)
     return (False, False) if game is None else (game.controller == "paddles", game.swapped_ports)
+
+
+def _bank_bits(cartridge: Cartridge) -> int:
+    """Return the number of address bits within a bank: 1 KiB in E0, 4 KiB in others."""
+    return 10 if cartridge.kind == "E0" else 12
 
 
 def _reversed(byte: int) -> int:

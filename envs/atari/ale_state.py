@@ -182,7 +182,6 @@ class AleState:
     """Smallest and largest resistance."""
 
 
-# kind, number of banks and size of the RAM by the name of a cartridge
 CARTRIDGES = {
     "Cartridge2K": ("2K", 0, 0),
     "Cartridge4K": ("4K", 0, 0),
@@ -193,6 +192,7 @@ CARTRIDGES = {
     "CartridgeE0": ("E0", 4, 0),
     "CartridgeFE": ("FE", 0, 0),
 }
+"""Kind, number of stored banks and size of the RAM, by the emulator's name of a cartridge."""
 _SIZES = {"nusiz": 2, "colours": 4, "refp": 2, "grp": 2, "old_grp": 2, "enam": 2, "motion": 5, "vdelp": 2, "resmp": 2}
 _SIZES |= {"positions": 5, "shown_grp": 2}
 _BOOLEANS = {"refp", "enam", "vdelp", "resmp"}
@@ -254,8 +254,11 @@ def parse(serialized: bytes) -> AleState:
     Args:
         serialized: ``ALEState.serialize()`` of ale-py 0.12.
 
+    Returns:
+        The state.
+
     Raises:
-        ValueError: The bytes are no state, or the cartridge is not emulated (DPC).
+        ValueError: If the bytes are not a state, or the cartridge is not emulated (DPC).
     """
     reader = _Reader(serialized)
     paddles = reader.ints(2)
