@@ -64,7 +64,7 @@ def prepared(value: Any, after: list[Callable[[], Any]]) -> Any:
     """Return what a kernel is launched with for an argument; functions to call after the launch go to ``after``.
 
     Raises:
-        ValueError: If an array of the host is not contiguous: a GPU could not be given a copy.
+        ValueError: If a host array is not contiguous: a GPU could not be given a copy.
     """
     kind = type(value)
     if kind is DeviceNDArray:
@@ -86,7 +86,7 @@ def prepared(value: Any, after: list[Callable[[], Any]]) -> Any:
 
 
 def unwrapped(value: Any) -> Any:
-    """Return the array of NumPy behind an object of the device; any other value as it is."""
+    """Return the NumPy array behind a device array; any other value unchanged."""
     return as_host_array(value) if is_cuda_array(value) else value
 
 

@@ -1,4 +1,4 @@
-"""Device arrays: arrays of NumPy behind the interface of those on a GPU, which programs copy to and from."""
+"""Device arrays: NumPy arrays with the interface of Numba's arrays on a GPU, which programs copy to and from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ errmsg_contiguous_buffer = "the memory of the array is not contiguous: copy it w
 
 
 class DeviceMemory:
-    """Copies between an array of the device and host arrays; base class of all arrays of the device."""
+    """Base class of device arrays: their memory, and copies from and to host arrays."""
 
     __cuda_memory__ = True
     __cuda_ndarray__ = True
@@ -52,7 +52,7 @@ class DeviceMemory:
 
     @property
     def alloc_size(self) -> int:
-        """Bytes from the first to the last of the array."""
+        """Number of bytes from the first to the last element."""
         return extent(self._array.shape, self._array.strides, self._array.itemsize)
 
     @property
@@ -95,7 +95,7 @@ class DeviceMemory:
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Copy an array of the host or of the device to this one.
+        """Copy a host or device array to this one.
 
         Args:
             ary: An array of the same shape and dtype.
@@ -125,7 +125,7 @@ class DeviceMemory:
 
 
 class DeviceNDArrayBase(DeviceMemory):
-    """Array of the device that is no array of NumPy.
+    """Device array that is not an ``np.ndarray``.
 
     Args:
         shape: Shape of the array.
@@ -148,7 +148,7 @@ class DeviceNDArrayBase(DeviceMemory):
 
     @classmethod
     def _of(cls, array: Array, stream: Any = 0) -> Any:
-        """Return the array of the device with the memory of an array of NumPy."""
+        """Return a device array that shares the memory of a NumPy array."""
         made = cls.__new__(cls)
         made._values, made.stream = array, stream
         return made
@@ -192,12 +192,12 @@ class DeviceNDArrayBase(DeviceMemory):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("an array of the device cannot become one of NumPy without a copy")
+            raise ValueError("a device array cannot become a NumPy array without a copy")
         return np.asarray(self.copy_to_host(), dtype)
 
 
 class DeviceRecord(DeviceNDArrayBase):
-    """Record of the device.
+    """Device record.
 
     Args:
         dtype: Dtype of the record.
@@ -231,7 +231,7 @@ class DeviceRecord(DeviceNDArrayBase):
 
 
 class DeviceNDArray(DeviceNDArrayBase):
-    """Array of the device; see :class:`DeviceNDArrayBase`."""
+    """Device array; see :class:`DeviceNDArrayBase`."""
 
     @property
     def T(self) -> Any:  # noqa: N802
@@ -320,7 +320,7 @@ class DeviceNDArray(DeviceNDArrayBase):
         self.setitem(key, value)
 
     def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
-        """Assign an array of the host or of the device, or a number, to a part of the array.
+        """Assign a host or device array, or a number, to a part of the array.
 
         Raises:
             ValueError: If the value has too many axes, or axes of other lengths.
@@ -335,7 +335,7 @@ class DeviceNDArray(DeviceNDArrayBase):
 
 
 class _HostAndDeviceArray(DeviceMemory, np.ndarray):
-    """Array of NumPy whose memory the device can use as well."""
+    """NumPy array whose memory the device can use."""
 
     @property
     def _array(self) -> Array:
@@ -347,7 +347,7 @@ class _HostAndDeviceArray(DeviceMemory, np.ndarray):
 
 
 class MappedNDArray(_HostAndDeviceArray):
-    """Array in memory of the host that the device can use."""
+    """Array in host memory that the device can use."""
 
 
 class ManagedNDArray(_HostAndDeviceArray):
@@ -372,27 +372,27 @@ def _as_slices(item: Any) -> tuple[Any, ...]:
 
 
 def is_cuda_ndarray(obj: Any) -> bool:
-    """Return True for an array of the device."""
+    """Return True for a device array."""
     return bool(getattr(obj, "__cuda_ndarray__", False))
 
 
 def is_device_memory(obj: Any) -> bool:
-    """Return True for an object whose memory is that of the device."""
+    """Return True for an object in device memory."""
     return bool(getattr(obj, "__cuda_memory__", False))
 
 
 def require_cuda_ndarray(obj: Any) -> None:
-    """Raise :class:`ValueError` unless an object is an array of the device."""
+    """Raise :class:`ValueError` unless an object is a device array."""
     if not is_cuda_ndarray(obj):
-        raise ValueError(f"expected an array of the device, found {type(obj).__name__}")
+        raise ValueError(f"expected a device array, found {type(obj).__name__}")
 
 
 def verify_cuda_ndarray_interface(obj: Any) -> None:
-    """Raise an exception unless an object has the attributes of an array of the device.
+    """Raise an exception unless an object has the attributes of a device array.
 
     Raises:
         AttributeError: If an attribute is missing, or of another type.
-        ValueError: If the object is not an array of the device.
+        ValueError: If the object is not a device array.
     """
     require_cuda_ndarray(obj)
     for name, kind in (("shape", tuple), ("strides", tuple), ("dtype", np.dtype), ("size", int)):
@@ -401,7 +401,7 @@ def verify_cuda_ndarray_interface(obj: Any) -> None:
 
 
 def as_host_array(value: Any) -> Any:
-    """Return the array of NumPy with the memory of an array of the device; any other value as it is."""
+    """Return the NumPy array that shares the memory of a device array; any other value unchanged."""
     if isinstance(value, DeviceMemory):
         return value._array
     if hasattr(value, "__cuda_array_interface__"):
@@ -448,7 +448,7 @@ def is_cuda_array(obj: Any) -> bool:
 
 
 def as_cuda_array(obj: Any, sync: bool = True) -> Any:
-    """Return the device array that an object with a CUDA array interface describes, a view.
+    """Return a view of an object with a CUDA array interface as a device array.
 
     Args:
         obj: The object.
@@ -466,16 +466,16 @@ def as_cuda_array(obj: Any, sync: bool = True) -> Any:
 
 
 def auto_device(obj: Any, stream: Any = 0, copy: bool = True, user_explicit: bool = False) -> tuple[Any, bool]:
-    """Return an object as one of the device, and whether it was created for that.
+    """Return a device array or record for an object, and True if it was created for this call.
 
     Args:
-        obj: Array of the device, array of the host, record, or anything that NumPy makes an array of.
+        obj: Device array, host array, record, or anything that ``np.asanyarray`` takes.
         stream: Stream of later copies.
         copy: If False, what is created is not initialised.
-        user_explicit: Ignored: host arrays cost no transfers here.
+        user_explicit: Ignored: there are no transfers to warn of.
 
     Returns:
-        The object of the device, and True if it is new.
+        The device array or record, and True if it is new.
 
     Raises:
         ValueError: If the host array is not contiguous.
@@ -549,13 +549,13 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> A
     """Copy an array or a record to the device.
 
     Args:
-        obj: The array or record; one of the device is returned as it is.
+        obj: The array or record; a device array is returned unchanged.
         stream: Stream of later copies.
-        copy: If False, the memory of the device is not initialised.
-        to: Array of the device to copy to; None for a new one.
+        copy: If False, the device memory is not initialised.
+        to: Device array to copy to; None for a new one.
 
     Returns:
-        The array or record of the device.
+        The device array or record.
     """
     if to is None:
         return auto_device(obj, stream, copy)[0]
@@ -581,7 +581,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> Array:
-    """Return an uninitialised array of NumPy; see :func:`device_array`."""
+    """Return an uninitialised NumPy array; see :func:`device_array`."""
     return new_array(shape, dtype, strides, order)
 
 
@@ -594,7 +594,7 @@ def mapped_array(
     portable: bool = False,
     wc: bool = False,
 ) -> MappedNDArray:
-    """Return an uninitialised array that host and device use.
+    """Return an uninitialised array that host and device share.
 
     Args:
         shape: An integer or a tuple of integers.
@@ -620,7 +620,7 @@ def managed_array(
     stream: Any = 0,
     attach_global: bool = True,
 ) -> ManagedNDArray:
-    """Return an uninitialised array that host and device use.
+    """Return an uninitialised array that host and device share.
 
     Args:
         shape: An integer or a tuple of integers.
@@ -649,7 +649,7 @@ def device_array_like(ary: Any, stream: Any = 0) -> DeviceNDArray:
 
 
 def pinned_array_like(ary: Any) -> Array:
-    """Return an uninitialised array of NumPy of the shape, dtype and order of an array."""
+    """Return an uninitialised NumPy array of the shape, dtype and order of an array."""
     return pinned_array(ary.shape, ary.dtype, *_layout_of(ary))
 
 

@@ -1,4 +1,4 @@
-"""The device, its context and its driver: this machine behind the interface of a GPU.
+"""The device, its context and its driver: this machine with the interface of a GPU.
 
 Limits are those of GPUs that any program may count on.
 """
@@ -96,7 +96,7 @@ class Device:
 
 
 class _Deallocations:
-    """Memory to be released, of which there is none."""
+    """Queue of memory to be released, which is always empty."""
 
     memory_capacity = 0
 
@@ -153,7 +153,7 @@ class Context:
         return MemoryPointer(new_array(bytesize, "u1"))
 
     def memhostalloc(self, bytesize: int, mapped: bool = False, portable: bool = False, wc: bool = False) -> Any:
-        """Return new memory of the host.
+        """Return new host memory.
 
         Args:
             bytesize: Number of bytes.
@@ -171,7 +171,7 @@ class Context:
         return self.memalloc(bytesize)
 
     def mempin(self, owner: Any, pointer: Any, size: int, mapped: bool = False) -> Any:
-        """Return the memory of an array of the host.
+        """Return the memory of a host array.
 
         Args:
             owner: The array.
@@ -249,7 +249,7 @@ class Context:
 
 
 class DeviceList:
-    """Devices of the machine, of which there is one: this machine."""
+    """List of devices: this machine."""
 
     def __init__(self) -> None:
         self.lst = [ManagedDevice()]
@@ -289,7 +289,7 @@ class ManagedDevice:
 
 
 class Driver:
-    """The driver, of which there is none: every function of it is an error."""
+    """Stand-in for the CUDA driver: each of its functions raises :class:`CudaAPIError`."""
 
     is_available = True
     is_initialized = True
@@ -354,27 +354,27 @@ def memory_info() -> MemoryInfo:
 
 
 def is_device_pointer(obj: Any) -> bool:
-    """Return True for memory of the device."""
+    """Return True for device memory."""
     return isinstance(obj, MemoryPointer) or is_device_memory(obj)
 
 
 def host_pointer(obj: Any, readonly: bool = False) -> int:
-    """Return the address of an array of the host."""
+    """Return the address of a host array."""
     return int(obj.ctypes.data) if hasattr(obj, "ctypes") else int(obj)
 
 
 def host_memory_size(obj: Any) -> int:
-    """Return the bytes of an array of the host."""
+    """Return the bytes of a host array."""
     return int(obj.nbytes)
 
 
 def device_pointer(obj: Any) -> Any:
-    """Return the address of memory of the device; None if there is none."""
+    """Return the address of device memory; None if there is none."""
     return obj.device_ctypes_pointer.value
 
 
 def device_memory_size(devmem: Any) -> int:
-    """Return the bytes of memory of the device."""
+    """Return the bytes of device memory."""
     return int(devmem.size if isinstance(devmem, MemoryPointer) else devmem.alloc_size)
 
 
@@ -410,7 +410,7 @@ def device_memset(dst: Any, val: int, size: int, stream: Any = 0) -> None:
     """Set bytes.
 
     Args:
-        dst: Memory of the device.
+        dst: Device memory.
         val: Value of each byte.
         size: Number of bytes.
         stream: Ignored: it is done at once.
@@ -432,7 +432,7 @@ def profiling() -> Iterator[None]:
 
 
 class Linker:
-    """Linker of GPU code, which does not exist."""
+    """Linker of GPU code; its methods raise :class:`LinkerError`."""
 
     lto = False
 
@@ -453,23 +453,23 @@ def _have_nvjitlink() -> bool:
 
 
 class BaseCUDAMemoryManager:
-    """Base class of memory managers, of which none is used."""
+    """Base class of memory managers, which are not used."""
 
 
 class HostOnlyCUDAMemoryManager(BaseCUDAMemoryManager):
-    """Base class of memory managers, of which none is used."""
+    """Base class of memory managers, which are not used."""
 
 
 class GetIpcHandleMixin:
-    """Base class of memory managers, of which none is used."""
+    """Base class of memory managers, which are not used."""
 
 
 class MappedMemory(MemoryPointer):
-    """Memory of the host that the device can use."""
+    """Host memory that the device can use."""
 
 
 class PinnedMemory(MemoryPointer):
-    """Memory of the host."""
+    """Host memory."""
 
 
 class ManagedMemory(MemoryPointer):
@@ -477,7 +477,7 @@ class ManagedMemory(MemoryPointer):
 
 
 class IpcHandle:
-    """Handle of memory of another process, which does not exist."""
+    """Handle of memory of another process; there are none."""
 
 
 def set_memory_manager(mm_plugin: Any) -> None:

@@ -1,4 +1,4 @@
-"""Allocations of device memory, which is memory of the host: arrays are found by addresses inside them."""
+"""Allocations of device memory, which is host memory: arrays are found by addresses inside them."""
 
 from __future__ import annotations
 
