@@ -141,8 +141,7 @@ class EnvWrapper:
         functions = kernel_functions(self.env, self.backend.language)
         self._binding = self._allocate(functions, reset_pool_size)
         self.reset_pool_size = int(self.ctx["reset.pool_size"].item())
-        self._launch_reset = fuse_reset(self.env, self._binding).bind(self.backend, self.num_agents)
-        self._launch_reset_of_selected: Callable[[], None] | None = None
+        self._launch_reset: dict[bool, Callable[[], None]] = {}  # keys: only selected replicas
         self._launch_step: dict[tuple[bool, bool], Callable[[], None]] = {}  # keys: (draws actions, resets)
         self._launch_running_step: dict[bool, Callable[[], None]] = {}  # keys: resets
         self.reset()
@@ -167,7 +166,7 @@ class EnvWrapper:
         if where is None:
             for name in ("rewards", "terminated", "truncated"):
                 self.ctx[name].zero_()
-            self._launch_reset()
+            self._reset_replicas()
         else:
             self._reset_selected(where)
         return self._observations()
@@ -180,12 +179,17 @@ class EnvWrapper:
     def _reset_selected(self, where: torch.Tensor) -> None:
         if where.dtype != torch.bool or where.shape != (self.num_envs,):
             raise DefinitionError(f"where is {where.dtype} {tuple(where.shape)}, expected bool ({self.num_envs},)")
-        if self._launch_reset_of_selected is None:
+        if "reset.selected" not in self.ctx:
             self.ctx.zeros("reset.selected", (self.num_envs,), torch.bool)
-            fused = fuse_reset(self.env, self._binding, selected=True)
-            self._launch_reset_of_selected = fused.bind(self.backend, self.num_agents)
         self.ctx["reset.selected"].copy_(where)
-        self._launch_reset_of_selected()
+        self._reset_replicas(selected=True)
+
+    def _reset_replicas(self, selected: bool = False) -> None:
+        """Launch the reset of all replicas, or of those in ``reset.selected``."""
+        if selected not in self._launch_reset:
+            fused = fuse_reset(self.env, self._binding, selected)
+            self._launch_reset[selected] = fused.bind(self.backend, self.num_agents)
+        self._launch_reset[selected]()
 
     def step(self, actions: Any = None) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Advance every replica by one step.
@@ -627,7 +631,12 @@ class EnvWrapper:
         return kernels
 
     def close(self) -> None:
-        """Free the device's memory. Later calls of step or reset raise ``DefinitionError``."""
+        """Free the device's memory, as far as no rollout or tensor refers to it.
+
+        Later calls of step or reset raise ``DefinitionError``.
+        """
+        for launches in (self._launch_reset, self._launch_step, self._launch_running_step):
+            launches.clear()  # they refer to the arrays
         self.ctx.close()
 
     def _allocate(self, functions: KernelFunctions, pool_size: int | None) -> Binding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from numba import cuda
+from torch.multiprocessing.reductions import StorageWeakRef
 
 import warpdrive as wd
 from warpdrive.backends.host import workers
@@ -102,6 +104,17 @@ def test_nothing_can_be_done_after_close(walkers: Callable[..., Any]) -> None:
     for use in (env.step, env.reset, lambda: env.step_rollout(rollout), lambda: env.ctx["rewards"]):
         with pytest.raises(DefinitionError, match="was closed, which freed its arrays: create another one"):
             use()
+
+
+def test_close_frees_the_memory(walkers: Callable[..., Any], backend: str) -> None:
+    env = EnvWrapper(walkers(), 4, backend)
+    env.step()
+    env.reset(where=torch.zeros(4, dtype=torch.bool))
+    env.record()
+    storage = StorageWeakRef(env.ctx["rewards"].untyped_storage())
+    env.close()
+    gc.collect()
+    assert storage.expired()
 
 
 def test_without_auto_reset_an_episode_goes_on(walkers: Callable[..., Any], backend: str) -> None:

@@ -111,7 +111,7 @@ class HostEnv(EnvWrapper):
         """Restore a state, see :class:`HostEnv`, and begin new episodes."""
         super().load_state(state)
         self._begin_episodes(seeded=True)
-        self._launch_reset()
+        self._reset_replicas()
 
     def repeated_rollout(self, rollout: Rollout, before: Sequence[MachineCode]) -> Callable[[], None] | None:
         """Return None: steps are taken one by one."""
@@ -130,6 +130,8 @@ class HostEnv(EnvWrapper):
         if self._host is not None:
             self._host.close()
             self._host = None
+            self._mirrors.clear()
+            self._arrays.clear()
         super().close()
 
     def _allocate(self, functions: KernelFunctions, pool_size: int | None) -> Binding:

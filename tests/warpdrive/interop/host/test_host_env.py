@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 
 import gymnasium
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from host_environments import Chain, Relay, make_chains
+from torch.multiprocessing.reductions import StorageWeakRef
 
 import warpdrive as wd
 from warpdrive.errors import DefinitionError
@@ -234,6 +236,16 @@ def test_errors_name_what_is_wrong():
     assert "5 replicas were requested" in found(make_chains(2), 5)
     with pytest.raises(DefinitionError, match=r"use wd\.HostEnv"):
         wd.EnvWrapper(env_name="gymnasium", env_config={"id": "CartPole-v1"}, env_backend="cpu")
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"workers": 2, "worker_type": "thread"}])
+def test_close_frees_the_memory(options):
+    env = wd.HostEnv(Chain, 3, env_backend="cpu", **options)
+    rollout_of(env, 2)
+    storage = StorageWeakRef(env.ctx["rewards"].untyped_storage())
+    env.close()
+    gc.collect()
+    assert storage.expired()
 
 
 @pytest.mark.parametrize("workers", [0, 2])
