@@ -601,7 +601,7 @@ class EnvWrapper:
         return [*streams, *per_replica_attributes(self.env), *(f"episode.{name}" for name in _STATISTICS.values())]
 
     def kernels_of_a_game(self, drawn: bool = False) -> dict[str, FusedKernel]:
-        """Return the kernels of which a host composes steps with actions of people in place of some samples.
+        """Return the kernels of a game that people play: the host replaces some of the sampled actions in each step.
 
         Args:
             drawn: If True, actions are uniformly random instead of sampled from the policy outputs.
