@@ -416,6 +416,7 @@ WRONG = {
         "num_landmarks": 0,
         "local_ratio": 1.1,
         "continuous_actions": 1,
+        "terminate_on_success": 1,
         "collision_penalty": -1,
         "agent_size": 0,
         "acceleration": -1,
@@ -431,7 +432,8 @@ WRONG = {
     "simple_tag": {
         "num_adversaries": 0,
         "num_good_agents": 0,
-        "num_obstacles": 0,
+        "num_obstacles": -1,
+        "terminate_on_success": 1,
         "continuous_actions": 1,
         "tag_reward": -1,
         "tag_penalty": -1,
