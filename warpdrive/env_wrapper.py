@@ -108,6 +108,8 @@ class EnvWrapper:
             env, env_name = None, env if env_name is None else None
         if (env is None) == (env_name is None):
             raise DefinitionError("pass EnvWrapper either an environment or env_name, not both")
+        if env is not None and env_config:
+            raise DefinitionError("env_config is for env_name: give an environment its parameters when it is created")
         if env is None:
             check_is(str, env_name=env_name)
             check_is(Mapping, env_config=env_config or {})
@@ -161,6 +163,7 @@ class EnvWrapper:
             DefinitionError: If the seed is out of range, or ``where`` has another shape or dtype.
         """
         self.ctx.check_open()
+        self._check_selection(where)
         if seed is not None:
             self._reseed(seed)
         if where is None:
@@ -176,9 +179,15 @@ class EnvWrapper:
         reseed_replica_arrays(self.env, self.ctx, seed, self.first_env)
         self.seed = self.ctx.seed = seed
 
+    def _check_selection(self, where: torch.Tensor | None) -> None:
+        if where is None:
+            return
+        is_tensor = isinstance(where, torch.Tensor)
+        if not is_tensor or where.dtype != torch.bool or where.shape != (self.num_envs,):
+            found = f"{where.dtype} {tuple(where.shape)}" if is_tensor else f"a {type(where).__name__}"
+            raise DefinitionError(f"where is {found}, expected a bool tensor ({self.num_envs},)")
+
     def _reset_selected(self, where: torch.Tensor) -> None:
-        if where.dtype != torch.bool or where.shape != (self.num_envs,):
-            raise DefinitionError(f"where is {where.dtype} {tuple(where.shape)}, expected bool ({self.num_envs},)")
         if "reset.selected" not in self.ctx:
             self.ctx.zeros("reset.selected", (self.num_envs,), torch.bool)
         self.ctx["reset.selected"].copy_(where)

@@ -117,6 +117,20 @@ def test_close_frees_the_memory(walkers: Callable[..., Any], backend: str) -> No
     assert storage.expired()
 
 
+@pytest.mark.parametrize("where", [[True, False], np.ones(4, bool), torch.ones(4), torch.ones(3, dtype=torch.bool)])
+def test_an_invalid_selection_resets_and_reseeds_nothing(walkers: Callable[..., Any], backend: str, where: Any) -> None:
+    env = EnvWrapper(walkers(), 4, backend)
+    before = env.ctx.save_state()
+    with pytest.raises(DefinitionError, match=r"where is .*, expected a bool tensor \(4,\)"):
+        env.reset(seed=7, where=where)
+    assert env.seed == 0 and torch.equal(env.ctx.save_state(), before)
+
+
+def test_parameters_belong_to_names(walkers: Callable[..., Any]) -> None:
+    with pytest.raises(DefinitionError, match="env_config is for env_name"):
+        EnvWrapper(walkers(), env_config={"length": 3})
+
+
 def test_without_auto_reset_an_episode_goes_on(walkers: Callable[..., Any], backend: str) -> None:
     env = EnvWrapper(walkers(episode_length=2), num_envs=1, env_backend=backend, auto_reset=False)
     for expected in (False, True, True):

@@ -198,8 +198,7 @@ class HostEnv(EnvWrapper):
         """Begin new episodes on the host, and provide their start for the launch that resets replicas."""
         if self._host is None:
             raise DefinitionError(f"{self.env.name}: the environments are closed")
-        if where is not None and (where.dtype != torch.bool or where.shape != (self.num_envs,)):
-            raise DefinitionError(f"where is {where.dtype} {tuple(where.shape)}, expected bool ({self.num_envs},)")
+        self._check_selection(where)
         with host_transfers_allowed():
             seeds = self._seeds() if seeded else None
             self._host.reset(seeds, None if where is None else where.cpu().numpy())
