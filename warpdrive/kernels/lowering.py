@@ -125,7 +125,10 @@ def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> Resolved
             f"a kernel cannot have the parameter *{source.facts.rest}: it takes a fixed number of arguments",
         )
     table = Table()
-    return ResolvedKernel(resolve(source, baked, table), table)
+    kernel = resolve(source, baked, table)
+    if kernel.is_recursive:
+        refuse(source.tree, f"kernel '{source.name}' calls itself: move what repeats to a device function")
+    return ResolvedKernel(kernel, table)
 
 
 def lower(

@@ -479,3 +479,15 @@ def test_kernels_have_plain_parameters():
         wd.kernel(kernel)[1, 1](np.zeros(1), 2)
     with pytest.raises(wd.errors.WarpDriveError, match="keyword-only parameters"):
         wd.kernel(by_keyword)[1, 1](np.zeros(1), 2)
+
+
+@wd.kernel
+def calls_itself(out):
+    if out[0] > 0:
+        out[0] -= 1
+        calls_itself(out)
+
+
+def test_kernels_do_not_call_themselves():
+    with pytest.raises(wd.errors.WarpDriveError, match="'calls_itself' calls itself: move what repeats to a device"):
+        calls_itself[1, 1](np.ones(1))
