@@ -10,8 +10,9 @@ def draw(shapes, loc_x, loc_y, heading, active):
 ```
 
 ``shapes`` is ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, cleared before the launch; the second
-argument of each function is the index of the shape. Coordinates and sizes are those of the world, see
-``Environment.view``; angles are in radians, counterclockwise from the x-axis.
+argument of each function is the index of the shape. An index outside of the array writes nothing there, and is reported
+as an error. Coordinates and sizes are those of the world, see ``Environment.view``; angles are in radians,
+counterclockwise from the x-axis.
 """
 
 from __future__ import annotations
@@ -75,6 +76,9 @@ from warpdrive.scene.fields import (
     ORANGE as ORANGE,
 )
 from warpdrive.scene.fields import (
+    OUTSIDE as OUTSIDE,
+)
+from warpdrive.scene.fields import (
     PAPER as PAPER,
 )
 from warpdrive.scene.fields import (
@@ -118,20 +122,35 @@ _ONE, _ZERO, _NONE = np.float32(1), np.float32(0), np.float32(-1)
 
 
 @device_function
+def _is_inside(shapes, index):  # type: ignore[no-untyped-def]
+    """Return True if the agent has a shape of this index, and so far drew no other.
+
+    Otherwise the agent's first shape gets the kind ``OUTSIDE``, and ``index`` as its x, for the host to report:
+    kernels cannot raise exceptions. The checks, which find such an index themselves, replace this function.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if index < 0 or index >= shapes.shape[2]:
+        shapes[env, agent, 0, KIND] = OUTSIDE
+        shapes[env, agent, 0, X] = index
+    return shapes[env, agent, 0, KIND] != OUTSIDE
+
+
+@device_function
 def _place(shapes, index, kind, x, y, width, height, angle, colour):  # type: ignore[no-untyped-def]
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    shapes[env, agent, index, KIND] = kind
-    shapes[env, agent, index, X] = x
-    shapes[env, agent, index, Y] = y
-    shapes[env, agent, index, WIDTH] = width
-    shapes[env, agent, index, HEIGHT] = height
-    shapes[env, agent, index, ANGLE] = angle
-    shapes[env, agent, index, COLOUR] = colour
-    shapes[env, agent, index, OPACITY] = _ONE
-    shapes[env, agent, index, EDGE] = _NONE
-    shapes[env, agent, index, LINE] = _ZERO
-    shapes[env, agent, index, LAYER] = _ZERO
-    shapes[env, agent, index, TRAIL] = _ZERO
+    if _is_inside(shapes, index):
+        shapes[env, agent, index, KIND] = kind
+        shapes[env, agent, index, X] = x
+        shapes[env, agent, index, Y] = y
+        shapes[env, agent, index, WIDTH] = width
+        shapes[env, agent, index, HEIGHT] = height
+        shapes[env, agent, index, ANGLE] = angle
+        shapes[env, agent, index, COLOUR] = colour
+        shapes[env, agent, index, OPACITY] = _ONE
+        shapes[env, agent, index, EDGE] = _NONE
+        shapes[env, agent, index, LINE] = _ZERO
+        shapes[env, agent, index, LAYER] = _ZERO
+        shapes[env, agent, index, TRAIL] = _ZERO
 
 
 @device_function
@@ -214,7 +233,8 @@ def line(shapes, index, x, y, to_x, to_y, width, colour):  # type: ignore[no-unt
         colour: A colour such as ``wd.draw.BLUE``.
     """
     _place(shapes, index, SEGMENT, x, y, to_x - x, to_y - y, _ZERO, colour)
-    shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LINE] = width
+    if _is_inside(shapes, index):
+        shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LINE] = width
 
 
 @device_function
@@ -231,8 +251,9 @@ def number(shapes, index, x, y, value, size, colour):  # type: ignore[no-untyped
         colour: A colour such as ``wd.draw.INK``.
     """
     _place(shapes, index, NUMBER, x, y, size, size, _ZERO, colour)
-    shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LINE] = value
-    shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LAYER] = _ONE
+    if _is_inside(shapes, index):
+        shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LINE] = value
+        shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, LAYER] = _ONE
 
 
 @device_function
@@ -247,9 +268,10 @@ def style(shapes, index, opacity, edge, layer):  # type: ignore[no-untyped-def]
         layer: Layer; higher ones are in front.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    shapes[env, agent, index, OPACITY] = opacity
-    shapes[env, agent, index, EDGE] = edge
-    shapes[env, agent, index, LAYER] = layer
+    if _is_inside(shapes, index):
+        shapes[env, agent, index, OPACITY] = opacity
+        shapes[env, agent, index, EDGE] = edge
+        shapes[env, agent, index, LAYER] = layer
 
 
 @device_function
@@ -261,4 +283,5 @@ def trail(shapes, index, steps):  # type: ignore[no-untyped-def]
         index: Index of the shape, from 0 to ``shapes_per_agent`` - 1.
         steps: Number of positions that the fading line connects.
     """
-    shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, TRAIL] = steps
+    if _is_inside(shapes, index):
+        shapes[cuda.blockIdx.x, cuda.threadIdx.x, index, TRAIL] = steps

@@ -14,6 +14,7 @@ from warpdrive.scene.artist import Artist
 from warpdrive.scene.colours import DARK, LIGHT
 from warpdrive.scene.raster import Raster
 from warpdrive.scene.scene import Polygon, Scene, Text
+from warpdrive.training.web.page import web_page
 
 
 @wd.kernel
@@ -149,3 +150,53 @@ def test_mistakes(changes, message):
     vars(env).update(changes)
     with pytest.raises(DefinitionError, match=message):
         wd.EnvWrapper(env, env_backend="cpu")
+
+
+@wd.kernel
+def draw_by_size(shapes, x, size):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if size == 3.0:
+        wd.draw.circle(shapes, 2, x[env, agent], 0.0, size, 11)
+    elif size == 2.0:
+        wd.draw.style(shapes, -1, 1.0, -1, 0)
+    wd.draw.circle(shapes, 0, x[env, agent], 0.0, size, 11)  # the mark of a wrong index outlasts it
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (3.0, "environment walkers: its draw kernel drew shape 2 of agent 0, but shapes_per_agent is 2"),
+        (2.0, "its draw kernel drew shape -1 of agent 0"),
+        (1.0, "its draw kernel wrote the colour 11, expected 0 to 10"),
+    ],
+)
+def test_shapes_and_colours_that_do_not_exist_are_named(size, message):
+    env = Walkers()
+    env.draw, env.size = draw_by_size, size
+    with pytest.raises(DefinitionError, match=message):
+        wd.replay(wd.EnvWrapper(env, env_backend="cpu"))
+
+
+@pytest.mark.parametrize(
+    ("scenery", "message"),
+    [
+        (lambda state: state["food"], r"scenery of Walkers: KeyError: 'food' \(.*test_scene.py:\d+\)"),
+        (lambda state: None, "scenery of Walkers returned None, expected a Scene: is there a return?"),
+        (lambda state: Scene((0, 1)), r"scenery of Walkers returned a Scene whose view is \(0, 1\), expected"),
+        (lambda state: Scene((0, 1, 0, 1), polygons=[3]), "whose polygons contain 3, expected Polygon"),
+        (lambda state: Scene((0, 1, 0, 1), texts=[Text(0, 0, "", 1, 99)]), "whose texts have the colour 99"),
+        (lambda state: Scene((0, 1, 0, 1), polygons=[Polygon([(0, 0)])]), r"have the points \[\(0, 0\)\], expected"),
+        (
+            lambda state: Scene((0, 1, 0, 1), np.zeros((1, 3))),
+            r"whose shapes are an array \[1, 3\], expected \[n, 12\]",
+        ),
+    ],
+)
+def test_mistakes_in_a_scenery_are_the_author_s(scenery, message):
+    env = Walkers()
+    env.scenery = scenery
+    replicas = wd.EnvWrapper(env, env_backend="cpu")
+    with pytest.raises(DefinitionError, match=message):
+        wd.replay(replicas)
+    with pytest.raises(DefinitionError, match=message):
+        web_page(replicas, {})

@@ -19,6 +19,7 @@ from rich.markup import escape
 from warpdrive.backends.loading import never_uses_gpu
 from warpdrive.errors import WarpDriveError
 from warpdrive.importing import module_command
+from warpdrive.scene.artist import Artist
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.cli.autoscale import devices_for, file_for
 from warpdrive.training.cli.autoscale import find as find_size
@@ -42,6 +43,7 @@ from warpdrive.training.run.sinks.configured import log_replay
 from warpdrive.training.runtime.atomic_write import write_atomically
 from warpdrive.training.runtime.interrupts import exit_code_of, name_of
 from warpdrive.training.trainer import Trainer, make_env
+from warpdrive.user_code import describe_error
 
 if TYPE_CHECKING:
     from warpdrive.training.watch.beside import WatchedTraining
@@ -85,6 +87,8 @@ def _train(
         else:
             assert resumed is not None, "the command line is checked for this"
             trainer = Trainer.resume(resumed, options.overrides, trust=options.trust)
+        if process_group.is_leader and not options.no_replay and trainer.env.env.draw is not None:
+            Artist(trainer.env.env).scene(trainer.env.state())  # to report mistakes before the training, not after it
     env = trainer.env
     if resumed and process_group.is_leader:
         note(f"resuming at {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
@@ -197,8 +201,9 @@ def _write_replay(console: Console, trainer: Trainer, run_folder: Path) -> None:
     try:
         outputs = [run_folder / name for name in ("replay.gif", "replay.html")]
         replay(trainer, outputs, episodes=episodes, max_frames=_MAX_FRAMES, console=console)
-    except WarpDriveError as error:  # a picture that fails does not make the training fail
-        console.print(f"no replay.gif: {error}", style="yellow")
+    except Exception as error:  # a picture that fails does not make the training fail
+        reason = str(error) if isinstance(error, WarpDriveError) else describe_error(error)
+        console.print(f"no replay.gif: {reason}", style="yellow")
         return
     try:
         log_replay(trainer.config, RunFolder(run_folder), trainer.env_steps, run_folder / "replay.gif")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from warpdrive.environment import Environment, State
 from warpdrive.figures import Frame
 from warpdrive.recording.recording import Recording
-from warpdrive.scene.artist import Artist
+from warpdrive.scene.artist import Artist, rendered_by
 from warpdrive.scene.scene import Scene, Shapes
 
 
@@ -39,7 +39,7 @@ class Film:
         self._artist = Artist(env)
         self._shapes: list[Shapes | None] = [None] * len(self.states)
         self._scenes: dict[int, tuple[int, Scene]] = {}  # last scene of each replica, and its step
-        self.has_scenes = env.draw is not None or isinstance(env.render(self.states[0][0], []), Scene)
+        self.has_scenes = env.draw is not None or isinstance(rendered_by(env, self.states[0][0]), Scene)
         """True if the states are drawn as scenes, not as figures or pixels."""
 
     def shapes(self, index: int) -> Shapes | None:
@@ -57,7 +57,7 @@ class Film:
             if shapes is not None:
                 scene = self._artist.scene(states[step], shapes[step])
             else:
-                rendered = self.env.render(states[step], states[:step])
+                rendered = rendered_by(self.env, states[step], states[:step])
                 assert isinstance(rendered, Scene)
                 scene = rendered
             self._scenes[index] = step, scene

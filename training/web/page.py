@@ -15,6 +15,7 @@ from warpdrive.errors import DefinitionError, WarpDriveError, shown
 from warpdrive.fused_step.binding import named_parameters
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.scene import fields, geometry
+from warpdrive.scene.artist import check_shapes, scenery_of
 from warpdrive.scene.page import described_scenery, framed, page
 from warpdrive.spaces import SpaceArray, action_arrays
 from warpdrive.training.inference.trained_policy import TrainedPolicy
@@ -115,10 +116,10 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
     Raises:
         KernelError: If a kernel cannot be compiled to WebAssembly; the message has its file and line.
         ExportError: If a policy is of a kind that pages cannot compute.
-        DefinitionError: If ``controls`` of the environment is invalid.
+        DefinitionError: If ``controls`` of the environment is invalid, or what it draws.
     """
     options = options or PageOptions()
-    controls = controls_of(env)
+    controls, scenery = controls_of(env), _scenery(env)
     compiled = env.like(fitting_replicas(lengths_of(env)), env.seed)
     game = Game(compiled, policies, options.greedy)
     program = program_of(game)
@@ -145,7 +146,7 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
         "settable": _settable(env, program),
         "kept": [name for name in compiled.ctx if name.startswith("sampler.logits_")],
         "longestTrail": _LONGEST_TRAIL if _has_trails(game) else 0,
-        "scenery": _scenery(env),
+        "scenery": scenery,
         "trail": {"opacity": geometry.OPACITY, "longestPart": geometry.LONGEST_PART},
         "verify": {
             "replicas": VERIFIED_REPLICAS,
@@ -247,6 +248,8 @@ def _has_trails(game: Game) -> bool:
     if "draw" not in game.kernels:
         return False
     game.launch("draw")
+    for name in {"shapes", "things"} & set(game.env.ctx):
+        check_shapes(game.env.env, name, game.env.ctx[name].numpy())
     return bool((game.env.ctx["shapes"][..., fields.TRAIL] > 0).any())
 
 
@@ -260,7 +263,7 @@ def _scenery(env: EnvWrapper) -> dict[str, Any]:
     for steps in (0, 1, 1, 4, 16):
         for _ in range(steps):
             replicas.step()
-        scenes += [described_scenery(environment.scenery(state)) for state in _states(replicas)]
+        scenes += [described_scenery(scenery_of(environment, state)) for state in _states(replicas)]
     first, *others = scenes
     del first["caption"]  # of one state
     for kind in ("polygons", "texts", "images"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,14 +13,15 @@ from warpdrive import draw
 from warpdrive.backends.loading import load_backend
 from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, KernelFunctions, State
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import DefinitionError, shown
 from warpdrive.figures import Frame, frame_of
 from warpdrive.fused_step.binding import Binding
 from warpdrive.fused_step.fuse import fuse_drawing
 from warpdrive.scene.colours import LIGHT, Palette
 from warpdrive.scene.geometry import BEHIND
 from warpdrive.scene.raster import Raster
-from warpdrive.scene.scene import Scene, Shapes
+from warpdrive.scene.scene import Image, Polygon, Scene, Shapes, Text
+from warpdrive.user_code import user_code
 
 WIDTH = 560
 """Width of a picture in pixels."""
@@ -53,7 +55,7 @@ class Artist:
 
     def scene(self, state: State, shapes: Shapes | None = None) -> Scene:
         """Return the scene of a state: the scenery, and the shapes of the ``draw`` kernel, which may be known."""
-        scene = self.env.scenery(state)
+        scene = scenery_of(self.env, state)
         drawn = self.shapes([state])[0] if shapes is None else shapes
         return replace(scene, shapes=np.concatenate([drawn, scene.shapes]))
 
@@ -72,7 +74,7 @@ class Artist:
 
         Raises:
             KernelError: If the kernel cannot be compiled, or has an unbound parameter.
-            DefinitionError: If it wrote a number that is not finite.
+            DefinitionError: If it drew a shape that does not exist, or wrote a number that is not finite or no colour.
         """
         env, count = self.env, len(states)
         assert env.draw is not None
@@ -91,16 +93,16 @@ class Artist:
         for kernel in kernels:
             binding.check(kernel)
         fuse_drawing(env, binding).bind(load_backend("cpu"), agents)()
+        for name in counts:
+            check_shapes(env, name, context[name].numpy())
         drawn = [context[name].numpy().reshape(count, -1, len(draw.FIELDS)) for name in counts]
         for things in drawn[1:]:
             things[..., draw.LAYER] += BEHIND
         found: Shapes = np.concatenate(drawn, axis=1)
-        if not np.isfinite(found).all():
-            raise DefinitionError(f"environment {env.name}: its draw kernel wrote a number that is not finite")
         return found
 
     def _of_render(self, state: State, trail: Sequence[State]) -> Frame:
-        rendered = self.env.render(state, trail)
+        rendered = rendered_by(self.env, state, trail)
         if isinstance(rendered, Scene):
             return self.picture_of_scene(rendered)
         return frame_of(rendered, self.scale)
@@ -109,3 +111,85 @@ class Artist:
         if scene.view not in self._rasters:
             self._rasters[scene.view] = Raster(scene.view, round(self.scale * WIDTH), self.palette)
         return self._rasters[scene.view]
+
+
+def scenery_of(env: Environment, state: State) -> Scene:
+    """Return the scenery of a state.
+
+    Raises:
+        DefinitionError: If ``scenery`` raises an exception, with its file and line, or returns no valid scene.
+    """
+    title = f"scenery of {type(env).__name__}"
+    with user_code(title):
+        scene = env.scenery(state)
+    _check_scene(title, scene)
+    return scene
+
+
+def rendered_by(env: Environment, state: State, trail: Sequence[State] = ()) -> Any:
+    """Return what ``render`` returns for a state: a figure, an image, or a valid scene.
+
+    Raises:
+        DefinitionError: If it raises an exception, with its file and line, or returns an invalid scene.
+    """
+    title = f"render of {type(env).__name__}"
+    with user_code(title):
+        rendered = env.render(state, trail)
+    if isinstance(rendered, Scene):
+        _check_scene(title, rendered)
+    return rendered
+
+
+def check_shapes(env: Environment, name: str, shapes: Shapes) -> None:
+    """Check what a kernel drew.
+
+    Args:
+        env: The environment.
+        name: Name of the array: ``"shapes"`` or ``"things"``.
+        shapes: ``[replicas or states, num_agents, shapes, len(FIELDS)]``.
+
+    Raises:
+        DefinitionError: If an agent drew a shape that does not exist, or a number is not finite or no colour.
+    """
+    kernel, count = ("draw_things", "things_per_agent") if name == "things" else ("draw", "shapes_per_agent")
+    title = f"environment {env.name}: its {kernel} kernel"
+    kinds = shapes[..., draw.KIND]
+    for row, agent, _ in np.argwhere(kinds == draw.OUTSIDE)[:1]:
+        raise DefinitionError(
+            f"{title} drew shape {shapes[row, agent, 0, draw.X]:.0f} of agent {agent}, but {count} is "
+            f"{shapes.shape[2]}, and the first is 0; 'warpdrive check' shows the line"
+        )
+    if not np.isfinite(shapes).all():
+        raise DefinitionError(f"{title} wrote a number that is not finite")
+    drawn = shapes[kinds != draw.NOTHING]
+    for field, least in ((draw.COLOUR, 0), (draw.EDGE, -1)):
+        colours = drawn[:, field]
+        for colour in colours[(colours < least) | (colours >= len(LIGHT))][:1]:
+            what = "the colour" if field == draw.COLOUR else "the colour of an outline"
+            raise DefinitionError(f"{title} wrote {what} {colour:g}, expected {least} to {len(LIGHT) - 1}")
+
+
+def _check_scene(title: str, scene: object) -> None:
+    """Check a scene made by the user's code. Raises :class:`DefinitionError` that names the first mistake."""
+    if not isinstance(scene, Scene):
+        advice = ": is there a return?" if scene is None else ""
+        raise DefinitionError(f"{title} returned {shown(scene)}, expected a Scene{advice}")
+    title = f"{title} returned a Scene whose"
+    if np.shape(scene.view) != (4,) or not (scene.view[0] < scene.view[1] and scene.view[2] < scene.view[3]):
+        expected = "(lowest x, highest x, lowest y, highest y)"
+        raise DefinitionError(f"{title} view is {shown(scene.view)}, expected {expected}")
+    if np.shape(scene.shapes)[1:] != (len(draw.FIELDS),):
+        expected = f"[n, {len(draw.FIELDS)}]"
+        raise DefinitionError(f"{title} shapes are an array {list(np.shape(scene.shapes))}, expected {expected}")
+    for name, kind in (("polygons", Polygon), ("texts", Text), ("images", Image)):
+        for part in getattr(scene, name):
+            if not isinstance(part, kind):
+                raise DefinitionError(f"{title} {name} contain {shown(part)}, expected {kind.__name__}")
+            for colour in (getattr(part, field, 0) for field in ("colour", "edge")):
+                if not -1 <= colour < len(LIGHT):
+                    expected = f"0 to {len(LIGHT) - 1}, or -1 for none"
+                    raise DefinitionError(f"{title} {name} have the colour {shown(colour)}, expected {expected}")
+            if isinstance(part, Polygon) and getattr(part.points, "shape", ())[1:] != (2,):
+                raise DefinitionError(
+                    f"{title} polygons have the points {shown(part.points)}, expected an array [n, 2]"
+                )

@@ -11,7 +11,8 @@ diameter and opening angle of a sector, the extent of a line in x and y, and the
 layers are in front. ``trail`` is the number of earlier positions that a fading line connects.
 """
 KIND, X, Y, WIDTH, HEIGHT, ANGLE, COLOUR, OPACITY, EDGE, LINE, LAYER, TRAIL = range(len(FIELDS))
-NOTHING, CIRCLE, RECTANGLE, TRIANGLE, SECTOR, SEGMENT, NUMBER = range(7)
+OUTSIDE, NOTHING, CIRCLE, RECTANGLE, TRIANGLE, SECTOR, SEGMENT, NUMBER = range(-1, 7)
+"""Kinds. ``OUTSIDE`` marks the first shape of an agent that drew one outside of the array, see ``warpdrive.draw``."""
 
 BLUE, RED, YELLOW, GREEN, PURPLE, SKY, ORANGE, GREY, INK, PAPER, GROUND = range(11)
 """Colours, which differ for colour-blind eyes as well, see ``warpdrive.scene.colours`` for their values."""

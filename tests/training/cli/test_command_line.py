@@ -20,6 +20,8 @@ from rich.table import Table
 from waiting import wait_until
 
 import warpdrive
+from warpdrive.envs.tag_gridworld import TagGridworld
+from warpdrive.scene.scene import Scene
 from warpdrive.training.cli.main import main
 from warpdrive.training.cli.printing import make_console
 
@@ -469,6 +471,20 @@ def test_ctrl_c_before_the_first_checkpoint_names_none(tmp_path, monkeypatch, ca
     printed = capsys.readouterr().out
     assert "stopped by Ctrl-C before the first checkpoint" in printed
     assert "None" not in printed and "evaluate" not in printed
+
+
+def test_a_mistake_in_a_scenery_ends_no_training(tmp_path, monkeypatch, capsys):
+    scenes = [Scene((0.0, 1.0, 0.0, 1.0))]  # for the state before the training
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(TagGridworld, "scenery", lambda env, state: None)
+    assert main(["train", "tag_gridworld", *TINY]) == 2
+    assert "scenery of TagGridworld returned None, expected a Scene" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+    monkeypatch.setattr(TagGridworld, "scenery", lambda env, state: scenes.pop())
+    assert main(["train", "tag_gridworld", *TINY]) == 0
+    printed = capsys.readouterr().out
+    assert "no replay.gif: scenery of TagGridworld: IndexError: pop from empty list" in printed
+    assert "report.html" in printed.partition("next:")[0]
 
 
 def test_what_cannot_be_drawn_is_not_offered_to_be_drawn(tmp_path, monkeypatch, capsys):

@@ -215,7 +215,7 @@
   }
   function drawShapes(pen, shapes, toX, toY, scale, isDrawn = () => true) {
     const order = [];
-    for (let at = 0; at < shapes.length; at += FIELDS) if (shapes[at + KIND] && isDrawn(shapes[at + LAYER])) order.push(at);
+    for (let at = 0; at < shapes.length; at += FIELDS) if (shapes[at + KIND] > 0 && isDrawn(shapes[at + LAYER])) order.push(at);
     order.sort((one, other) => shapes[one + LAYER] - shapes[other + LAYER] || one - other);
     for (const at of order) drawShape(pen, field => shapes[at + field], toX(shapes[at + X]), toY(shapes[at + Y]), shapes[at + ANGLE], scale);
   }
@@ -224,7 +224,7 @@
     let found = -1, largest = -1;
     for (let row = agent * data.shapesPerAgent; row < (agent + 1) * data.shapesPerAgent; row++) {
       const at = row * FIELDS, kind = shapes[at + KIND], size = Math.abs(shapes[at + WIDTH]);
-      if (!kind || [SEGMENT, SECTOR, NUMBER].includes(kind) || size <= largest) continue;
+      if (kind <= 0 || [SEGMENT, SECTOR, NUMBER].includes(kind) || size <= largest) continue;
       [found, largest] = [at, size];
     }
     return found;
@@ -233,7 +233,7 @@
     const past = trails[replica], limit = data.trail.longestPart * Math.min(view[1] - view[0], view[3] - view[2]);
     for (let row = 0; row < rows; row++) {
       const at = row * FIELDS, count = Math.min(shapes[at + TRAIL], past.length);
-      if (!shapes[at + KIND] || !count) continue;
+      if (shapes[at + KIND] <= 0 || !count) continue;
       pen.lineWidth = 1.5;
       let [x, y] = [shapes[at + X], shapes[at + Y]];
       for (let age = 1; age <= count; age++) {
