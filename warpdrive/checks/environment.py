@@ -22,6 +22,7 @@ from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, kernel_functions
 from warpdrive.errors import DefinitionError
 from warpdrive.kernels.fusion import Fusion
+from warpdrive.scene.artist import scenery_of
 
 
 class CheckingBackend:
@@ -83,6 +84,8 @@ def check_environment_kernels(
 ) -> Report:
     """Check an environment over some steps with random actions, in which every replica also ends an episode.
 
+    ``draw`` and ``draw_things`` draw the states before each step and after the last one, and ``scenery`` the first.
+
     Args:
         env: The environment. The check is faster with few agents.
         steps: Number of steps; episodes are advanced so that their time limit falls within them.
@@ -104,8 +107,31 @@ def check_environment_kernels(
     ends = np.random.default_rng(seed).integers(0, max(1, min(steps, env.episode_length)), replicas)
     wrapper.ctx["timestep"].copy_(torch.from_numpy((env.episode_length - 1 - ends).astype(np.int32)))
     rollout = wrapper.allocate_rollout(steps)
+    pictures = Report()
+    draw = _drawing(wrapper, CheckingBackend(pictures, nan, max_steps))
     for _ in range(steps):
+        draw()
         wrapper.step_rollout(rollout)
         on_step()
+    draw()
     wrapper.close()
+    pictures.float64.clear()  # pictures need no speed
+    pictures.notes.clear()
+    report.join(pictures)
     return report
+
+
+def _drawing(wrapper: EnvWrapper, backend: CheckingBackend) -> Callable[[], None]:
+    """Check the scenery of the first state, and return a function that draws all replicas with a backend."""
+    if wrapper.env.draw is None:
+        return lambda: None
+    scenery_of(wrapper.env, wrapper.state())
+    launch = wrapper.kernels_of_a_game()["draw"].bind(backend, wrapper.num_agents)
+
+    def draw() -> None:
+        for name in ("shapes", "things"):
+            if name in wrapper.ctx:
+                wrapper.ctx[name].zero_()
+        launch()
+
+    return draw
