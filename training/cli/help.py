@@ -177,6 +177,9 @@ Kernels run in an interpreter that tracks each memory access. It is slow: use fe
   bounds         indices out of bounds, and negative indices, which count from the end
   uninitialised  reads of shared or local memory that was never written
   divergence     barriers that not all threads of a block reach
+  arithmetic     integer divisions, shifts and conversions without a defined result
+  conversions    numbers stored in integers that lose a fraction or are out of range
+  broadcasts     numbers written to a whole row because an index is missing
   float64        unintended arithmetic in float64
   order          results that depend on the order in which threads run
   endless        loops that do not end within --max-steps

@@ -215,6 +215,26 @@ class AccessLog(NullLog):
         line = self._line()
         self.find("arithmetic", "", (), [line], f"{what} has no defined result, in thread {self.me}", what_to_do)
 
+    def lossy(self, block: Block, address: int, value: Any, element: Any) -> None:
+        """Report that the running thread stores a number that an integer element cannot hold.
+
+        Args:
+            block: The array.
+            address: Address of the element.
+            value: The number.
+            element: What is stored instead.
+        """
+        dtype = np.asarray(element).dtype if block.array.dtype.names else block.array.dtype
+        is_fraction = isinstance(value, (float, np.floating))
+        self.find(
+            "conversions",
+            block.name,
+            block.index_of(address),
+            [self._line()],
+            f"thread {self.me} stores {value} in '{block.element_at(address)}' of {dtype}, where it becomes {element}",
+            advice.FRACTION if is_fraction else advice.for_range(dtype),
+        )
+
     def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
         """Report that the running thread writes one number to a whole row, which it selects by fewer indices than axes.
 

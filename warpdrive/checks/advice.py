@@ -6,6 +6,9 @@ import ast
 import linecache
 import re
 from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
 
 DIVERGENCE = (
     "all threads of a block must reach the same barrier: move it out of the condition or loop, "
@@ -51,6 +54,7 @@ CONVERSION = (
     "clamp the number with min and max first, and exclude NaN: a CPU gives the least integer, a GPU the nearest one, "
     "and 0 for NaN"
 )
+FRACTION = "use an array of floats, such as a Box of np.float32; to drop the fraction on purpose, convert it: int(...)"
 NEGATIVE_POWER = "of integers this is an integer, not a fraction: make the base a np.float32"
 VERSIONS = (
     "the two versions compute different results: compare them line by line; if they agree, look for results "
@@ -118,6 +122,15 @@ def for_bounds(index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> s
     if index[axis] < 0:
         return "make sure that the index is not negative"
     return f"use the element only where the index is less than shape[{axis}], which is {shape[axis]}"
+
+
+def for_range(dtype: Any) -> str:
+    """Return advice about an integer out of the range of the array of ``dtype`` that it is stored in."""
+    limits = np.iinfo(dtype)
+    return (
+        f"{dtype} has the range {limits.min} to {limits.max}: use a wider dtype, or clamp the number with min and max; "
+        f"to wrap on purpose, convert it: np.{dtype}(...)"
+    )
 
 
 def for_broadcast(missing: int) -> str:

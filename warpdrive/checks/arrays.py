@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import index as _as_integer
 from typing import Any, Protocol
 
@@ -48,6 +48,16 @@ class Log(Protocol):
 
     def undefined(self, what: str, what_to_do: str) -> None:
         """Record a computation with an undefined result by the running thread."""
+
+    def lossy(self, block: Block, address: int, value: Any, element: Any) -> None:
+        """Record a store of a number that an integer element cannot hold, by the running thread.
+
+        Args:
+            block: Memory of the element.
+            address: Address of the element.
+            value: The number.
+            element: What is stored instead.
+        """
 
     def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
         """Record a write of one number to a whole row, selected by fewer indices than axes.
@@ -106,19 +116,24 @@ class CheckedArray:
         if isinstance(value, CheckedRecord):
             value = value.read_all()
         if type(value) is not self.dtype.type:
-            value = stored(value, self.dtype, self._log.undefined)
+            given, value = value, stored(value, self.dtype, self._log.undefined)
+            if is_lossy(given, value, self.dtype):
+                self._log.lossy(self._block, address, given, value)
         self._array[index] = value
         if self._block.is_mixed or self.dtype.names is not None:
             self._log_access(self._log.write, address, self._array[index])
         else:
             self._log.write(self._block, address, self._array[index])
 
-    def change(self, index: Any, new: Callable[[Any], Any]) -> Any:
-        """Update an element atomically to ``new(old)``, and return the old value."""
+    def change(self, index: Any, new: Callable[[Any], Any], operands: Sequence[Any] = ()) -> Any:
+        """Update an element atomically to ``new(old)``, which converts ``operands``, and return the old value."""
         place = self._place(index)
         if place is None or isinstance(place, np.ndarray):
             return self._loaded(np.zeros((), self.dtype)[()])
         index, address = place
+        for operand in operands:
+            if is_lossy(operand, converted := cast(operand, self.dtype), self.dtype):
+                self._log.lossy(self._block, address, operand, converted)
         before = self._loaded(self._array[index])
         self._array[index] = stored(new(before), self.dtype, self._log.undefined)
         self._log_access(self._log.atomic, address, self._array[index])
@@ -286,8 +301,11 @@ class CheckedRecord:
         return CheckedArray._loaded(value)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._record[name] = stored(value, self._record.dtype[name], self._log.undefined)
-        self._log.write(self._block, self._address + self._record.dtype.fields[name][1], self._record[name])
+        dtype, offset = self._record.dtype.fields[name][:2]
+        self._record[name] = element = stored(value, dtype, self._log.undefined)
+        if is_lossy(value, element, dtype):
+            self._log.lossy(self._block, self._address + offset, value, element)
+        self._log.write(self._block, self._address + offset, self._record[name])
 
     def __getattr__(self, name: str) -> Any:
         if name not in (self._record.dtype.names or ()):
@@ -320,6 +338,25 @@ def stored(value: Any, dtype: Any, undefined: Undefined) -> Any:
         value %= 1 << bits
         return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
     return cast(value, dtype, undefined) if isinstance(value, (np.generic, float, complex)) else value
+
+
+def is_lossy(value: Any, element: Any, dtype: Any) -> bool:
+    """Return True if an integer element lacks the fraction of a number stored in it, or the number was out of range.
+
+    Unsigned integers of 32 and 64 bits may wrap: hashes and random numbers do so by design. Conversions of floats out
+    of range are undefined instead.
+
+    Args:
+        value: The number.
+        element: The element after the store.
+        dtype: Dtype of the element.
+    """
+    if dtype.kind not in "iu":
+        return False
+    if isinstance(value, (float, np.floating)):
+        return bool(0 < abs(value - element) < 1)
+    is_modular = dtype.kind == "u" and dtype.itemsize >= 4
+    return isinstance(value, (int, np.integer)) and not is_modular and int(value) != int(element)
 
 
 def _names_a_row(index: Any) -> bool:

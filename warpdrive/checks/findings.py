@@ -10,7 +10,7 @@ from warpdrive.checks.advice import source_line
 
 OF_KERNELS = (
     *("races", "bounds", "uninitialised", "divergence", "arithmetic"),
-    *("broadcasts", "float64", "order", "endless", "nan"),
+    *("conversions", "broadcasts", "float64", "order", "endless", "nan"),
 )
 OF_BEHAVIOUR = ("spaces", "resets", "determinism", "reference", "backends")
 KINDS = (*OF_KERNELS, *OF_BEHAVIOUR)
@@ -73,6 +73,7 @@ class Report:
     uninitialised: list[Finding] = field(default_factory=list)
     divergence: list[Finding] = field(default_factory=list)
     arithmetic: list[Finding] = field(default_factory=list)
+    conversions: list[Finding] = field(default_factory=list)
     broadcasts: list[Finding] = field(default_factory=list)
     float64: list[Finding] = field(default_factory=list)
     order: list[Finding] = field(default_factory=list)

@@ -74,14 +74,14 @@ def atomic(path: str, index_of: Callable[[Any], Any] | None = None) -> Callable[
     def operate(array: Any, *arguments: Any) -> Any:
         if array.dtype.name not in ATOMIC_DTYPES[path]:
             raise TypeError(f"cuda.{path} works on {', '.join(ATOMIC_DTYPES[path])}, not on {array.dtype}")
-        index, *operands = (index_of(array), *arguments) if index_of else arguments
-        operands = [cast(operand, array.dtype) for operand in operands]
+        index, *given = (index_of(array), *arguments) if index_of else arguments
+        operands = [cast(operand, array.dtype) for operand in given]
 
         def changed(old: Any) -> Any:
             return change(cast(old, array.dtype), *operands)
 
         if hasattr(array, "change"):
-            return array.change(index, changed)
+            return array.change(index, changed, given)
         old = array[index]
         array[index] = changed(old)
         return old

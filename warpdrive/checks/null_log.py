@@ -116,6 +116,9 @@ class NullLog:
     def undefined(self, what: str, what_to_do: str) -> None:
         """Record a computation with an undefined result by the running thread."""
 
+    def lossy(self, block: Block, address: int, value: Any, element: Any) -> None:
+        """Record a store of a number that an integer element cannot hold, by the running thread."""
+
     def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
         """Record a write of one number to a whole row, selected by fewer indices than axes."""
 

@@ -14,6 +14,7 @@ KINDS = [
     "uninitialised",
     "divergence",
     "arithmetic",
+    "conversions",
     "broadcasts",
     "float64",
     "order",
