@@ -24,10 +24,19 @@ from warpdrive.training.checkpoint.checkpoint import (
     Checkpoint,
     Which,
     find_checkpoint,
-    read_checkpoint,
+    read_models,
+    with_state,
     write_checkpoint,
 )
-from warpdrive.training.checkpoint.resume import CHECKPOINT, check_spaces, checkpoint_of, last_state_of, restore
+from warpdrive.training.checkpoint.resume import (
+    CHECKPOINT,
+    acts_by_state,
+    check_spaces,
+    checkpoint_of,
+    last_state_of,
+    restore,
+    restore_models,
+)
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.adapt import adapted_replicas
 from warpdrive.training.config.load import RunConfig, load_config
@@ -352,7 +361,13 @@ class Trainer:
 
     @classmethod
     def load(
-        cls, path: str | Path, env: EnvWrapper | None = None, which: Which = "latest", *, trust: bool = False
+        cls,
+        path: str | Path,
+        env: EnvWrapper | None = None,
+        which: Which = "latest",
+        *,
+        trust: bool = False,
+        to_train: bool = True,
     ) -> Trainer:
         """Load a trainer from a checkpoint; ``train`` continues from there in a new run folder.
 
@@ -361,6 +376,8 @@ class Trainer:
             env: the environment; None: created from the configuration in the checkpoint.
             which: checkpoint of a run: ``"latest"``, or ``"best"`` by the evaluations during training.
             trust: If True, code named by the run may be executed even if unknown here (docs/project/security.md).
+            to_train: If False, only what acts is read and verified, for evaluations and replays: no optimizers, replay
+                buffers or replicas. ``train`` would begin at step 0 with the trained models.
 
         Returns:
             A trainer in the state of the checkpoint.
@@ -372,7 +389,9 @@ class Trainer:
 
         def read() -> tuple[Path, Checkpoint]:
             folder = find_checkpoint(path, which)
-            checkpoint = read_checkpoint(folder)
+            checkpoint = read_models(folder)
+            if to_train or acts_by_state(checkpoint.config):
+                checkpoint = with_state(folder, checkpoint)
             if not trust:
                 check_named_code(checkpoint.config, folder)
             return folder, checkpoint
@@ -418,7 +437,7 @@ class Trainer:
         trainer.config = trainer.learner.config = config
         check_spaces(trainer.learner, checkpoint.spaces, folder)
         try:
-            trainer.restore(checkpoint)
+            trainer.restore(checkpoint) if checkpoint.state else restore_models(trainer.learner, checkpoint)
         except (TypeError, AttributeError, IndexError) as error:
             raise CheckpointError(f"{folder}: its state was not written by a trainer") from error
         except (KeyError, ValueError, RuntimeError) as error:

@@ -19,6 +19,7 @@ from torch.nn.utils import parameters_to_vector
 
 import warpdrive as wd
 from warpdrive.errors import CheckpointError, ConfigError
+from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.reports import UpdateReport
 from warpdrive.training.trainer import Trainer, make_env
@@ -290,6 +291,23 @@ def test_a_saved_trainer_is_loaded_by_folder_run_and_name(
         torch.testing.assert_close(parameters_of(loaded), parameters_of(trainer), rtol=0, atol=0)
         assert torch.equal(loaded.env.ctx.save_state(), trainer.env.ctx.save_state())
     assert loaded.evaluate(num_episodes=30) == trainer.evaluate(num_episodes=30)
+
+
+def test_evaluations_and_replays_need_no_state_of_the_training(
+    sections: Sections, trainer_of: TrainerOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = trainer_of(sections()).train()
+    run, state = str(summary.run_folder), summary.run_folder / "checkpoints" / "step_600" / "trainer.pt"
+    assert main(["evaluate", run, "--episodes", "20"]) == 0
+    expected = capsys.readouterr().out
+    state.write_bytes(state.read_bytes()[:500])
+    assert main(["evaluate", run, "--episodes", "20"]) == 0
+    assert capsys.readouterr().out == expected
+    assert main(["replay", run, "-o", str(tmp_path / "episode.npz")]) == 0
+    with pytest.raises(CheckpointError, match=r"trainer\.pt: damaged"):
+        Trainer.load(run)
+    assert main(["train", "--resume", run]) == 2
+    assert "trainer.pt: damaged" in capsys.readouterr().err
 
 
 def test_policies_that_are_not_trained_stay_as_they_are(sections: Sections, trainer_of: TrainerOf) -> None:

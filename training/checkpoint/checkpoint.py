@@ -150,18 +150,26 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     Raises:
         CheckpointError: a file is missing or its checksum differs.
     """
-    models = read_models(folder)
+    return with_state(folder, read_models(folder))
+
+
+def with_state(folder: Path, models: Checkpoint) -> Checkpoint:
+    """Return the result of :func:`read_models` with the ``state`` of the checkpoint.
+
+    Raises:
+        CheckpointError: its file is missing or its checksum differs.
+    """
     path = folder / _STATE
     _check_file(path, _read_manifest(folder))
     with _reading(path):
         state = torch.load(path, map_location="cpu", weights_only=True)
-    if not isinstance(state, dict):
+    if not isinstance(state, dict) or not state:
         raise CheckpointError(f"{path}: found {shown(state)}, expected the state of a trainer")
     return replace(models, state=state)
 
 
 def read_models(folder: Path) -> Checkpoint:
-    """Read the models of a checkpoint, without its ``state``.
+    """Read the models of a checkpoint, without its ``state``, whose file may be damaged.
 
     Raises:
         CheckpointError: a file is missing or its checksum differs.

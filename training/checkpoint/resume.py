@@ -117,8 +117,8 @@ def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
     run.best, run.evaluation_under_way = state["best"], state["evaluation_under_way"]
     for name, total in state.get("episodes", {}).items():  # of all processes: one has them now
         learner.episodes[name].copy_(total * learner.process_group.is_leader)
+    restore_models(learner, checkpoint)
     for tag, policy in learner.policies.items():
-        policy.model.load_state_dict(checkpoint.models[tag])
         policy.load_state_dict(state["policies"][tag])
     for tag, opponent in learner.opponents.items():
         opponent.load_state_dict(state["opponents"][tag])
@@ -127,6 +127,24 @@ def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
             buffer.copy_(state["kept_between_steps"][tag][name][learner.share.rows])
     if learner.share.count:
         learner.env.load_state(state["simulation"][learner.share.rows].to(learner.env.device))
+
+
+def restore_models(learner: Learner, checkpoint: Checkpoint) -> None:
+    """Restore the models of a checkpoint, all that policies need to act.
+
+    Args:
+        learner: policies, whose models are overwritten in place.
+        checkpoint: the checkpoint.
+    """
+    for tag, policy in learner.policies.items():
+        policy.model.load_state_dict(checkpoint.models[tag])
+
+
+def acts_by_state(config: Mapping[str, Any]) -> bool:
+    """Return True if agents of a checkpoint's configuration act as past versions, which are in the trainer's state."""
+    policies = config.get("policy")
+    sections = policies.values() if isinstance(policies, Mapping) else ()
+    return any(isinstance(section, Mapping) and section.get("algorithm") == "self_play" for section in sections)
 
 
 def last_state_of(

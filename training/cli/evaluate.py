@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     several = len(options.runs) > 1
     random, measurements = tuple(options.random), []
     for each in options.runs:
-        trainer = Trainer.load(each, which=which, trust=options.trust)
+        trainer = Trainer.load(each, which=which, trust=options.trust, to_train=False)
         result = trainer.evaluate(options.episodes, random, deterministic=options.deterministic or None)
         measurements.append(measurement(trainer.config, random, result, each if several else ""))
         if list(result.mean_return) != list(measurements[0].result.mean_return):
@@ -39,7 +39,7 @@ def _compete(options: argparse.Namespace, which: Which) -> int:
     if len(names) < 2:
         raise WarpDriveError("found one run, expected at least two to play each other")
     console = make_console(of_results=True)
-    trainer = Trainer.load(names[0], which=which, trust=options.trust)
+    trainer = Trainer.load(names[0], which=which, trust=options.trust, to_train=False)
     players = {name: load_player(name, which, options.trust) for name in names}
     if options.league:
         pairs = list(combinations(players.values(), 2))

@@ -109,7 +109,9 @@ def loaded(source: Source | str | Path, trust: bool = False) -> Source:
     """Return a replay source, loaded from its file or folder if necessary. For ``trust`` see :func:`replay`."""
     if not isinstance(source, (str, Path)):
         return source
-    return Recording.load(source) if is_recording(source) else Trainer.load(source, trust=trust)
+    if is_recording(source):
+        return Recording.load(source)
+    return Trainer.load(source, trust=trust, to_train=False)
 
 
 def environment_of(source: Source, env: Environment | None = None, trust: bool = False) -> Environment:

@@ -192,6 +192,7 @@ def test_the_pool_is_what_is_evaluated_against(
     assert main(["evaluate", str(run), "--episodes", "20"]) == 0
     printed = capsys.readouterr().out
     assert "trained even, odd as past versions of 'even'" in printed and "Elo of even" in printed
+    assert Trainer.load(run, to_train=False).evaluate(30).elo == {"even": elo}, "past versions are read to act as well"
     with pytest.raises(CheckpointError, match=r"the agents of 'odd' act as past versions of 'even' and were not"):
         wd.load_policy(run, "odd")
 
