@@ -115,8 +115,9 @@ class TrainedPolicy:
             ``observations`` are tensors, else an array (a NumPy number for one choice of one observation).
 
         Raises:
-            ActionError: ``observations`` or ``action_mask`` have another shape than in training; the number of rows
-                differs from that of a recurrent policy's state; or the model's outputs are NaN.
+            ActionError: ``observations`` or ``action_mask`` have another shape than in training; an observation is not
+                in its Discrete or MultiDiscrete space; the number of rows differs from that of a recurrent policy's
+                state; or the model's outputs are NaN.
         """
         leading, seen = self._rows(observations) if not self.num_ids else self._rows_with_ids(observations, agents)
         logits, memory = self.model.step(seen, self._recurrent_state(leading, episode_start))
@@ -176,8 +177,18 @@ class TrainedPolicy:
                 f"policy '{self.tag}': found {what} of shape {tuple(seen.shape)}, "
                 f"expected {shape} for one, or ({many}) for n of them"
             )
+        if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+            self._check_choices(what, seen, space)
         leading = seen.shape[: seen.dim() - len(shape)]
         return leading, seen.reshape((leading.numel(), *shape))
+
+    def _check_choices(self, what: str, seen: Tensor, space: spaces.Discrete | spaces.MultiDiscrete) -> None:
+        """Raise ``ActionError`` unless observations are whole numbers within the space, which begins at 0."""
+        counts = torch.as_tensor(space.n if isinstance(space, spaces.Discrete) else space.nvec, device=self.device)
+        possible = (seen >= 0) & (seen < counts) & (seen % 1 == 0)
+        if not bool(possible.all()):
+            wrong = seen[~possible][0].item()
+            raise ActionError(f"policy '{self.tag}': found {shown(wrong)} in {what}, expected values in {space}")
 
     def _tensor(self, what: str, given: Any) -> Tensor:
         """Convert an argument to a dense tensor on the policy's device."""
