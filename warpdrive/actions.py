@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
-from warpdrive.errors import ActionError, nearest
+from warpdrive.errors import ActionError, nearest, with_article
 from warpdrive.spaces import SpaceArray
 
 _INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
@@ -44,7 +44,8 @@ def checked_actions(
 
 def _by_tag(given: Any, tags: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
-        raise ActionError(f"actions is a {type(given).__name__}, expected a dict with the policy tags {sorted(tags)}")
+        found = with_article(type(given).__name__)
+        raise ActionError(f"actions is {found}, expected a dict with the policy tags {sorted(tags)}")
     for tag in given:
         if tag not in tags:
             raise ActionError(f"actions has the policy tag '{tag}', which does not exist.{nearest(str(tag), tags)}")
@@ -58,9 +59,8 @@ def _checked(given: Any, array: SpaceArray, num_envs: int) -> torch.Tensor:
     expected = (num_envs, *array.shape)
     kind = "integers (int32)" if array.choices else "float32"
     if not isinstance(given, (torch.Tensor, np.ndarray)):
-        raise ActionError(
-            f"{array.name} is a {type(given).__name__}, expected a tensor or NumPy array of {kind} {expected}"
-        )
+        found = with_article(type(given).__name__)
+        raise ActionError(f"{array.name} is {found}, expected a tensor or NumPy array of {kind} {expected}")
     try:
         tensor = _as_tensor(given) if isinstance(given, np.ndarray) else given
     except TypeError:  # a dtype that tensors cannot have

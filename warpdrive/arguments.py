@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpdrive.errors import DefinitionError, shown
+from warpdrive.errors import DefinitionError, shown, with_article
 
 
 def check_within(least: int, end: int, **values: object) -> None:
@@ -31,7 +31,7 @@ def check_is(kind: type | tuple[type, ...], **values: object) -> None:
     for name, value in values.items():
         if not isinstance(value, kind):
             kinds = kind if isinstance(kind, tuple) else (kind,)
-            expected = " or ".join(f"a {one.__name__}" for one in kinds)
+            expected = " or ".join(with_article(one.__name__) for one in kinds)
             raise DefinitionError(f"{name} is {shown(value)}, expected {expected}")
 
 

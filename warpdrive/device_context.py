@@ -199,11 +199,12 @@ class DeviceContext:
 
         Args:
             state: A row for each of the replicas, on any device, or a single row that is copied to all of them.
-            envs: The indices of the replicas, in any order.
+            envs: The indices of the replicas, in any order, each of them once.
             keep: The names of arrays to leave unchanged, such as :attr:`warpdrive.EnvWrapper.own_arrays`.
 
         Raises:
-            DefinitionError: If the layout of the state differs, or a replica or an array does not exist.
+            DefinitionError: If the layout of the state differs, a replica or an array does not exist, or a replica is
+                given several rows (``envs`` on a GPU is not read).
         """
         rows = self._rows(envs)
         count = self.num_envs if rows is None else len(rows)
@@ -216,7 +217,13 @@ class DeviceContext:
                 f"expected torch.uint8 [replicas, {self.bytes_per_env}]"
             )
         if state.shape[0] not in (1, count):
-            raise DefinitionError(f"the state holds {state.shape[0]} replicas: expected 1 or {count}")
+            expected = "1" if count == 1 else f"1 or {count}"
+            raise DefinitionError(f"the state holds {state.shape[0]} replicas: expected {expected}")
+        if rows is not None and len(state) > 1 and (given := torch.as_tensor(envs)).device.type == "cpu":
+            numbers, times = given.unique(return_counts=True)
+            if len(numbers) < count:
+                twice = int(numbers[times > 1][0])
+                raise DefinitionError(f"envs has replica {twice} more than once: expected one row for each replica")
         sizes = [declaration.bytes_per_env for declaration in self._declared.values()]
         for name, part in zip(self._declared, state.to(self.device).split(sizes, dim=1), strict=True):
             if name not in keep:

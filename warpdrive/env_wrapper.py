@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from inspect import signature
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from warpdrive.environment import (
     kernel_functions,
     spaces_by_tag,
 )
-from warpdrive.errors import DefinitionError, nearest, shown
+from warpdrive.errors import DefinitionError, UnknownParameterError, nearest, shown
 from warpdrive.fused_step.binding import Binding
 from warpdrive.fused_step.fuse import (
     FusedKernel,
@@ -99,7 +100,12 @@ class EnvWrapper:
         process_id: int = 0,
         event_messenger: Any = None,
         env_obj: Environment | None = None,
+        **unknown: NoReturn,  # for the message; type checkers accept none
     ) -> None:
+        for name in unknown:
+            known = [key for key in signature(EnvWrapper).parameters if key != "unknown"]
+            hint = nearest(name, known) or " Parameters of the environment are those of wd.make, or of env_config."
+            raise UnknownParameterError(f"EnvWrapper: unexpected keyword argument '{name}'.{hint}")
         if env_obj is not None:
             if env is not None:
                 raise DefinitionError("found both env and env_obj, which are aliases: pass only one of them")

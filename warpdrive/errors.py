@@ -86,6 +86,11 @@ def shown(value: object, most: int = 60) -> str:
     return one_line(text, most)
 
 
+def with_article(noun: str) -> str:
+    """Return a noun with its indefinite article: ``an int``, ``a str``."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
 def one_line(text: str, most: int = 300) -> str:
     """Return a text in one line, as :func:`warpdrive.terminal.plain` does, of at most about ``most`` characters."""
     line = plain(" ".join(text.split()))

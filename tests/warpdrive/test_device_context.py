@@ -91,18 +91,20 @@ def test_memory_is_known_before_it_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "message"),
+    ("state", "envs", "message"),
     [
-        (torch.zeros(4, 29, dtype=torch.uint8), "expected torch.uint8"),
-        (torch.zeros(4, 30), "expected torch.uint8"),
-        (torch.zeros(3, 30, dtype=torch.uint8), "expected 1 or 4"),
+        (torch.zeros(4, 29, dtype=torch.uint8), None, "expected torch.uint8"),
+        (torch.zeros(4, 30), None, "expected torch.uint8"),
+        (torch.zeros(3, 30, dtype=torch.uint8), None, "expected 1 or 4$"),
+        (torch.zeros(2, 30, dtype=torch.uint8), [0], "holds 2 replicas: expected 1$"),
+        (torch.zeros(3, 30, dtype=torch.uint8), [3, 1, 3], "envs has replica 3 more than once"),
     ],
 )
-def test_a_state_of_another_layout_is_refused(state: torch.Tensor, message: str) -> None:
+def test_a_state_that_does_not_fit_is_refused(state: torch.Tensor, envs: list[int] | None, message: str) -> None:
     context = filled()
     assert context.bytes_per_env == 30
     with pytest.raises(DefinitionError, match=message):
-        context.load_state(state)
+        context.load_state(state, envs)
 
 
 def test_names_and_dtypes_are_checked() -> None:

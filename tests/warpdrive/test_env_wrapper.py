@@ -266,6 +266,15 @@ def test_statistics_add_up(walkers: Callable[..., Any], random_actions: Any, bac
 
 
 @pytest.mark.parametrize(
+    ("name", "hint"),
+    [("num_env", r"Did you mean 'num_envs'\?"), ("walls", "Parameters of the environment are ")],
+)
+def test_an_unknown_argument_gets_the_nearest_one(walkers: Callable[..., Any], name: str, hint: str) -> None:
+    with pytest.raises(TypeError, match=f"EnvWrapper: unexpected keyword argument '{name}'. {hint}"):
+        EnvWrapper(walkers(), **{name: 8})
+
+
+@pytest.mark.parametrize(
     ("actions", "message"),
     [
         (np.zeros((4, 2), np.int32), r"actions has the shape \(4, 2\), expected \(4, 3\)"),
@@ -275,6 +284,7 @@ def test_statistics_add_up(walkers: Callable[..., Any], random_actions: Any, bac
         ([[0, 0, 0]] * 4, "actions is a list"),
         (np.full((4, 3), None), "actions has the dtype object, expected integers"),
         ({"odd": 1}, "actions is a dict"),
+        (1, "actions is an int"),
     ],
 )
 def test_bad_actions_are_refused(walkers: Callable[..., Any], backend: str, actions: Any, message: str) -> None:
