@@ -12,7 +12,14 @@ from warpdrive.training.checkpoint.checkpoint import find_checkpoint
 from warpdrive.training.cli.printing import make_console, say
 from warpdrive.training.replay.animation import FORMATS as PICTURES
 from warpdrive.training.replay.animation import check_output
-from warpdrive.training.replay.replay import draw_recordings, environment_of, is_recording, loaded, record_episodes
+from warpdrive.training.replay.replay import (
+    draw_recordings,
+    environment_of,
+    is_recording,
+    loaded,
+    pictures_last,
+    record_episodes,
+)
 from warpdrive.training.runtime.atomic_write import check_no_link
 
 
@@ -40,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         )
         steps = sum(recording.num_steps + 1 for recording in recordings)
         some = f" of {steps} states" if len(animation.shown) < steps else ""
-        for path in pictures:
+        for path in pictures_last(pictures):
             animation.save(path, options.step)
             match path.suffix.lower():
                 case ".png" | ".svg":

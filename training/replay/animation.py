@@ -27,6 +27,8 @@ from warpdrive.training.runtime.atomic_write import writing
 
 FORMATS = (".gif", ".mp4", ".html", ".png", ".svg")
 """Endings of file names."""
+PICTURES = (".png", ".svg")
+"""Those of the picture of one step."""
 MAX_FRAMES, MAX_BYTES = 1000, 1 << 30
 """Default maximum number of frames, and maximum size of all frames in bytes."""
 SLOWEST, FASTEST, SECONDS = 10.0, 30.0, 20.0
@@ -106,7 +108,8 @@ class Animation:
         """
         path = Path(path)
         check_output(path)
-        step = self._step_of_a_picture(step)
+        if path.suffix.lower() in PICTURES:
+            step = self._step_of_a_picture(step)
         path.parent.mkdir(parents=True, exist_ok=True)
         with WorkProgress(f"writing {path.name}"), writing(path):
             match path.suffix.lower():

@@ -16,7 +16,7 @@ from warpdrive.recording.recording import FORMATS as RECORDING_FORMATS
 from warpdrive.recording.recording import Recording
 from warpdrive.spaces import observation_arrays
 from warpdrive.training.config.named_code import check_named_code
-from warpdrive.training.replay.animation import Animation, check_output
+from warpdrive.training.replay.animation import PICTURES, Animation, check_output
 from warpdrive.training.replay.film import Film
 from warpdrive.training.trainer import Trainer
 
@@ -95,9 +95,14 @@ def replay(
     animation = draw_recordings(
         env, recordings, fps=fps, width=width, max_frames=max_frames, theme=theme, console=console
     )
-    for path in outputs:
+    for path in pictures_last(outputs):
         animation.save(path, step)
     return animation
+
+
+def pictures_last(outputs: Iterable[str | Path]) -> list[Path]:
+    """Return paths with pictures of one step last: if there is no such step, the others are written."""
+    return sorted(map(Path, outputs), key=lambda path: path.suffix.lower() in PICTURES)
 
 
 def is_recording(path: str | Path) -> bool:

@@ -118,6 +118,7 @@ def test_an_image_is_a_part_of_an_svg(tmp_path):
 def test_a_step_that_was_not_recorded_is_refused(tmp_path, step):
     with pytest.raises(WarpDriveError, match=f"step: found {step}, expected 0 to 2"):
         animation_of().save(tmp_path / "a.png", step)
+    assert animation_of().save(tmp_path / "a.gif", step).is_file(), "which has no step"
 
 
 def test_an_unknown_theme_is_refused():
