@@ -170,6 +170,11 @@ def last_state_of(
     if folder.checkpoints.exists() and not folder.checkpoints.is_dir():
         raise CheckpointError(f"{folder.checkpoints}: found a file, expected the folder of the run's checkpoints")
     found = last_undamaged(folder.checkpoints)
+    if found is None and folder.last_checkpoint():  # starting over would overwrite what is left of the run
+        raise CheckpointError(
+            f"{folder.path}: the checkpoints of the run have been deleted: restore {folder.checkpoints}, or train anew "
+            f"with `warpdrive train {folder.config}`"
+        )
     if found is None:
         return folder, None, load_config(folder.config, overrides, environment=environment, trust=trust)
     path, checkpoint = found

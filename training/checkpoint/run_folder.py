@@ -9,10 +9,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from warpdrive.arguments import check_path
-from warpdrive.errors import CheckpointError, nearest, one_line
+from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.file_lock import is_locked, locked
 from warpdrive.training.runtime.atomic_write import check_no_link, write_atomically
 
@@ -55,6 +56,21 @@ class RunFolder:
             return run
         raise FileExistsError(f"{parent}: a thousand runs were started in one second")
 
+    @staticmethod
+    def check_can_create(config: RunConfig) -> None:
+        """Check, before anything is set up, that :meth:`create` can make a folder. None is left behind.
+
+        Raises:
+            ConfigError: it cannot.
+        """
+        parent = Path(config.saving.folder) / config.name
+        try:
+            with TemporaryDirectory(dir=next(path for path in (parent, *parent.parents) if path.exists())):
+                pass
+        except OSError as error:
+            what = f"found {shown(config.saving.folder, 200)}, in which no folder can be created: {error.strerror}"
+            raise ConfigError(f"saving.folder: {what}") from None
+
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the run against writes of other processes within the block. The lock of a killed process is released.
@@ -78,6 +94,14 @@ class RunFolder:
             return is_locked(self.path)
         except OSError:  # of a file system without locks, or a folder that is gone
             return self.config.is_file() and not self.summary.exists()
+
+    def last_checkpoint(self) -> str | None:
+        """Return the checkpoint that ``summary.json`` names, which may be deleted; None if there is none."""
+        try:
+            found = json.loads(self.summary.read_text(encoding="utf-8"))["checkpoint"]
+        except (OSError, ValueError, RecursionError, KeyError, TypeError):
+            return None
+        return found if isinstance(found, str) else None
 
     def write_summary(self, summary: TrainingSummary) -> None:
         """Write ``summary.json`` atomically."""

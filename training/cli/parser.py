@@ -41,6 +41,16 @@ COMMANDS = (
     *("train", "autoscale", "sweep", "evaluate", "plot", "report", "watch", "replay", "web", "export", "check"),
     *("envs", "init", "schema", "completion", "convert", "doctor"),
 )
+OTHER_NAMES = {
+    **dict.fromkeys(("list", "ls", "environments"), "envs"),
+    **dict.fromkeys(("new", "create"), "init"),
+    **dict.fromkeys(("run", "learn", "fit"), "train"),
+    **dict.fromkeys(("tune", "search", "hpo"), "sweep"),
+    **dict.fromkeys(("test", "eval", "enjoy"), "evaluate"),
+    **dict.fromkeys(("render", "video", "gif"), "replay"),
+    **dict.fromkeys(("lint", "verify"), "check"),
+}
+"""Commands by names that other programs have for them."""
 TAKE_OVERRIDES = ("train", "autoscale", "sweep", "web", "check")
 MAY_NAME_CODE = ("train", "autoscale", "sweep", "evaluate", "watch", "replay", "web", "export", "check")
 HAVE_LEVELS = (*MAY_NAME_CODE, "plot", "report", "init")
@@ -68,7 +78,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     overrides = [text for text in rest if options.command in TAKE_OVERRIDES and not text.startswith("-")]
     unknown = [text for text in rest if text not in overrides]
     if unknown:
-        parser.error(f"unknown argument '{unknown[0]}'")
+        command = _parser_of(options.command, parser)
+        command.error(f"unknown argument '{unknown[0]}'.{nearest(unknown[0], command._option_string_actions)}")
     if overrides:
         options.overrides += overrides
     if options.command in ("train", "sweep"):
@@ -88,6 +99,13 @@ def _choose_source(options: argparse.Namespace, parser: argparse.ArgumentParser)
     if bool(options.resume) == bool(options.source):
         what = "run" if options.command == "train" else "sweep"
         parser.error(f"expected either an environment or YAML file, or --resume <{what}>")
+
+
+def _parser_of(command: str, parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Return the parser of one command."""
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    found: argparse.ArgumentParser = commands.choices[command]
+    return found
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -542,6 +560,8 @@ def _seconds(text: str) -> float:
 def _check_command(arguments: Sequence[str]) -> None:
     """Exit with a suggestion if ``arguments`` begin with an unknown command."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
-        hint = nearest(arguments[0], COMMANDS) or f" Commands: {', '.join(COMMANDS)}."
+        other = OTHER_NAMES.get(arguments[0])
+        hint = f" Did you mean '{other}'?" if other else nearest(arguments[0], COMMANDS)
+        hint = hint or f" Commands: {', '.join(COMMANDS)}."
         print(plain(f"warpdrive: unknown command '{arguments[0]}'.{hint}"), file=sys.stderr)
         raise SystemExit(MISTAKE)

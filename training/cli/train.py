@@ -79,6 +79,8 @@ def _train(
     watched: Sequence[WatchedTraining],
 ) -> int:
     resumed: str | None = options.resume or process_group.load_text(RUN)
+    if config is not None and resumed is None and process_group.is_leader:
+        RunFolder.check_can_create(config)
     if config is not None and options.auto_scale:
         config = find_size(config, options, console, then_train=True).config
     with console.status("compiling kernels (cached for later runs)"):
@@ -91,6 +93,8 @@ def _train(
             Artist(trainer.env.env).scene(trainer.env.state())  # to report mistakes before the training, not after it
     env = trainer.env
     if resumed and process_group.is_leader:
+        if trainer.env_steps == 0:
+            note("the run has no checkpoint: it starts over")
         note(f"resuming at {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
     own = f"{env.num_envs} replicas" if process_group.world_size == 1 else str(trainer.share)
     starts = "one start state" if env.reset_pool_size == 1 else f"{env.reset_pool_size} start states"

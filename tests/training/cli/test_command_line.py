@@ -150,6 +150,13 @@ def test_replay_writes_where_it_is_told(trained, tmp_path, capsys):
         assert gif.n_frames > 1
 
 
+def test_without_the_step_of_a_picture_the_other_files_are_written(trained, tmp_path, capsys):
+    picture, film = tmp_path / "one.png", tmp_path / "all.gif"
+    line = mistake(capsys, "replay", trained[0], "-o", picture, "-o", film, "--step", "1000")
+    assert "step: found 1000, expected 0 to" in line
+    assert film.is_file() and not picture.exists()
+
+
 def test_replays_of_one_seed_are_the_same_and_of_another_differ(trained, tmp_path):
     files = [tmp_path / name for name in ("a.gif", "b.gif", "c.gif")]
     for file, seed in zip(files, ("3", "3", "4"), strict=True):
@@ -231,6 +238,9 @@ def test_version(capsys):
     ("arguments", "said"),
     [
         (["trian", "tag_gridworld"], ["trian", "'train'"]),
+        (["list"], ["list", "'envs'"]),
+        (["train", "--reusme", "runs/tag_gridworld"], ["--reusme", "'--resume'", "(see warpdrive train --help)"]),
+        (["train", "tag_gridworld", "saving.folder=/dev/null/x"], ["saving.folder: found '/dev/null/x'"]),
         (
             ["train", "cartpole", "--env", "acrobot"],
             ["found both 'cartpole' and --env acrobot: expected only one of them"],
@@ -297,6 +307,9 @@ def test_a_folder_that_cannot_be_written_is_named(trained, tmp_path, capsys):
 def test_a_run_without_a_checkpoint_is_named(run, capsys):
     shutil.rmtree(run / "checkpoints")
     assert str(run) in mistake(capsys, "evaluate", run)
+    metrics = (run / "metrics.csv").read_bytes()
+    assert "the checkpoints of the run have been deleted" in mistake(capsys, "train", "--resume", run)
+    assert (run / "metrics.csv").read_bytes() == metrics
 
 
 def test_a_kernel_parameter_that_is_bound_to_nothing_is_named(tmp_path, monkeypatch, capsys):

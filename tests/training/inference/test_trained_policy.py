@@ -123,8 +123,8 @@ def test_what_is_seen_by_key_is_given_by_key(sections: Sections, trainer_of: Tra
         ({"number": 2}, r"found observations \['number'\], expected a dict of .'number', 'picture'."),
         ({"number": 2, "picture": np.zeros(4)}, r"found observations\['picture'\] of shape \(4,\), expected \(2, 2\)"),
         ({"number": [1, 2], "picture": np.zeros((3, 2, 2))}, "found different numbers of observations by key"),
-        ({"number": 3, "picture": np.zeros((2, 2))}, r"found 3 in observations\['number'\], expected values in Discrete"),
-        ({"number": [1.0, 1.5], "picture": np.zeros((2, 2, 2))}, r"found 1\.5 in observations\['number'\], expected val"),
+        ({"number": 3, "picture": np.zeros((2, 2))}, r"found 3 in observations\['number'\], expected values in"),
+        ({"number": [1.0, 1.5], "picture": np.zeros((2, 2, 2))}, r"found 1\.5 in observations\['number'\]"),
         ({"number": -1, "picture": np.zeros((2, 2))}, r"found -1 in observations\['number'\]"),
     ]:
         with pytest.raises(ActionError, match=told):
