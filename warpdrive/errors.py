@@ -63,9 +63,13 @@ class TeamError(WarpDriveError):
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """Return ``" Did you mean 'x'?"`` for the closest of ``candidates`` to ``name``, or ``""`` if none is close."""
-    close = difflib.get_close_matches(name[:_LONGEST_NAME], list(candidates), n=1, cutoff=0.5)
-    return f" Did you mean '{close[0]}'?" if close else ""
+    """Return ``" Did you mean 'x'?"`` for the closest of ``candidates`` to ``name``, or ``""`` if none is close.
+
+    Upper and lower case count as equal.
+    """
+    known = {candidate.lower(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), known, n=1, cutoff=0.6)
+    return f" Did you mean '{known[close[0]]}'?" if close else ""
 
 
 def shown(value: object, most: int = 60) -> str:

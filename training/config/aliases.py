@@ -1,4 +1,4 @@
-"""Other libraries' names of configuration keys."""
+"""Other libraries' names of configuration keys, and names of algorithms that are settings of others."""
 
 from __future__ import annotations
 
@@ -107,3 +107,22 @@ OTHER_NAMES = {
     "target_policy_noise": "target_noise",
 }
 """Configuration key by its name elsewhere (Stable-Baselines3, RLlib, CleanRL, rsl_rl, skrl, Spinning Up, Tianshou)."""
+
+_V_TRACE = "{algorithm: a2c, steps_per_update: N}, with N a multiple of the rollout length"
+OTHER_ALGORITHMS = {
+    "ippo": "{algorithm: ppo}",
+    "mappo": "{algorithm: ppo, centralized_critic: true}",
+    "recurrentppo": "{algorithm: ppo, model: {type: lstm}}",
+    "ppolstm": "{algorithm: ppo, model: {type: lstm}}",
+    "vtrace": _V_TRACE,
+    "impala": _V_TRACE,
+    "a3c": "{algorithm: a2c}",
+    "ia2c": "{algorithm: a2c}",
+    "vpg": "{algorithm: reinforce}",
+    "policygradient": "{algorithm: reinforce}",
+    "iql": "{algorithm: dqn}",
+    "idqn": "{algorithm: dqn}",
+    "ddqn": "{algorithm: dqn, double: true}",
+    "doubledqn": "{algorithm: dqn, double: true}",
+}
+"""Settings of a policy by the name of an algorithm elsewhere, in lower case without '-' and '_'."""
