@@ -24,13 +24,15 @@ examples:
   warpdrive train tag_gridworld                                              the shipped run configuration
   warpdrive train tag_gridworld trainer.num_envs=500 policy.tagger.lr=1e-3   with other values of two keys
   warpdrive train my_run.yaml env.num_taggers=8 saving.folder=/data/runs     your own file
+  warpdrive train my_game.py:MyGame trainer.total_steps=1e5                  your environment, default settings
   warpdrive train --resume runs/tag_gridworld                                resume an interrupted run
   warpdrive train --resume runs/tag_gridworld trainer.total_steps=2e7        train a finished run further
   warpdrive train tag_gridworld -n 4                                         four GPUs, one process per GPU
   warpdrive train tag_gridworld --num_processes 2                            two processes on the CPU
   warpdrive train tag_gridworld --watch                                      with a page of curves and episodes
 
-Every key of the run configuration can be overridden. The config.yaml of a run folder lists all keys with their values
+An environment without a run configuration is trained with PPO and its default settings, for all policies. Every key of
+the run configuration can be overridden. The config.yaml of a run folder lists all keys with their values
 and can be passed to 'warpdrive train' again. Ctrl-C stops training gracefully and saves a checkpoint."""
 
 AUTOSCALE_EPILOG = """\

@@ -160,7 +160,7 @@ def _add_train(commands: _Commands) -> None:
         "source",
         metavar="<env or yaml>",
         nargs="?",
-        help="name of an environment (see `warpdrive envs`) or path of a YAML file",
+        help="environment (see `warpdrive envs`), path/to/file.py:Class, or path of a YAML file",
     )
     parser.add_argument(
         "overrides", metavar="key=value", nargs="*", default=[], help="override a key of the run configuration"
@@ -202,7 +202,9 @@ def _add_autoscale(commands: _Commands) -> None:
         AUTOSCALE_EPILOG,
     )
     parser.add_argument(
-        "source", metavar="<env or yaml>", help="name of an environment (see `warpdrive envs`) or path of a YAML file"
+        "source",
+        metavar="<env or yaml>",
+        help="environment (see `warpdrive envs`), path/to/file.py:Class, or path of a YAML file",
     )
     parser.add_argument(
         "overrides", metavar="key=value", nargs="*", default=[], help="override a key of the run configuration"
@@ -218,7 +220,7 @@ def _add_sweep(commands: _Commands) -> None:
         "source",
         metavar="<env or yaml>",
         nargs="?",
-        help="name of an environment (see `warpdrive envs`) or path of a YAML file",
+        help="environment (see `warpdrive envs`), path/to/file.py:Class, or path of a YAML file",
     )
     parser.add_argument(
         "overrides",

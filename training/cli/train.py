@@ -32,7 +32,7 @@ from warpdrive.training.cli.comparison import (
     measurement,
 )
 from warpdrive.training.cli.printing import INTERRUPTED, as_typed, in_words, make_console, note, say
-from warpdrive.training.config.load import RunConfig, load_config
+from warpdrive.training.config.load import RunConfig, is_environment, load_config
 from warpdrive.training.distributed.bootstrap import RUN, join
 from warpdrive.training.distributed.process_group import ProcessGroup
 from warpdrive.training.progress.training import TrainingProgress, clock, short
@@ -81,6 +81,10 @@ def _train(
     resumed: str | None = options.resume or process_group.load_text(RUN)
     if config is not None and resumed is None and process_group.is_leader:
         RunFolder.check_can_create(config)
+        if is_environment(options.source):
+            sizes, total = f"{config.trainer.num_envs} replicas", f"{config.trainer.total_steps} environment steps"
+            note(f"{options.source} has no run configuration: PPO with its default settings, {sizes}, {total}")
+            note("config.yaml in the folder of the run has all keys, for a run configuration of your own")
     if config is not None and options.auto_scale:
         config = find_size(config, options, console, then_train=True).config
     with console.status("compiling kernels (cached for later runs)"):

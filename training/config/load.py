@@ -1,7 +1,7 @@
 """Run configurations: reading from YAML or dictionaries, and validation.
 
-A source is a YAML file, the name of a shipped configuration (``training/run_configs/``), or a dictionary. All problems
-are reported at once.
+A source is a YAML file, the name of a shipped configuration (``training/run_configs/``), an environment without a run
+configuration (:func:`is_environment`), or a dictionary. All problems are reported at once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.named_code import check_named_code, named_code
 from warpdrive.training.config.schema import POLICY_CONFIGS, RunConfig
 from warpdrive.training.config.section import Section
-from warpdrive.training.config.validate import problems_of, separate_policies
+from warpdrive.training.config.validate import environment_problems, problems_of, separate_policies
 from warpdrive.training.config.warpdrive2 import convert, is_of_warpdrive2
 from warpdrive.training.config.yaml import nearest_file, parse_override, read_yaml
 
-__all__ = ["RunConfig", "check_resumable", "load_config", "plain", "shipped_configs"]
+__all__ = ["RunConfig", "check_resumable", "is_environment", "load_config", "plain", "shipped_configs"]
+
+_NUM_ENVS, _ROLLOUT_LENGTH, _TOTAL_STEPS = 64, 32, 1_000_000
+"""Sizes of the training in an environment without a run configuration."""
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -50,7 +53,8 @@ def load_config(
     Args:
         source: path of a YAML file, also one of WarpDrive 2, which is converted with a warning; name of a shipped
             configuration, registered name of an environment that has ``<name>.yaml`` beside its module, or the sections
-            as a dictionary, in which ``env`` may be the name alone.
+            as a dictionary, in which ``env`` may be the name alone. For any other environment, also
+            ``path/to/file.py:Class`` and ``package.module:Class``, all policies are PPO with its default settings.
         overrides: ``"trainer.num_envs=2000"``: a dotted key and a YAML value. One that changes
             ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has.
             An environment or a model given as ``path/to/file.py:Class`` is looked up beside the YAML file that names
@@ -69,10 +73,13 @@ def load_config(
     """
     if isinstance(overrides, str):
         raise ConfigError(f"overrides is {shown(overrides)}, expected a list of overrides: [{shown(overrides)}]")
+    by_default = is_environment(source)
     if isinstance(source, Mapping):
         where, raw, folder = "run configuration", plain(source), Path()
         if isinstance(raw.get("env"), str):
             raw["env"] = {"name": raw["env"]}
+    elif by_default:
+        where, raw, folder = str(source), {"env": {"name": str(source)}, "trainer": {}, "policy": {}}, Path()
     else:
         path = _file_of(source)
         where, raw, folder = str(path), read_yaml(path), path.parent
@@ -97,11 +104,38 @@ def load_config(
         _put(raw, key, value)
     _expand_library(raw)
     _find_files(raw, Path())
+    if by_default:
+        _add_defaults(raw, environment)
     separate_policies(raw, environment)
     problems = problems_of(raw, environment)
     if problems:
         raise ConfigError(_message(problems, where, overridden, created))
     return RunConfig.model_validate(raw)
+
+
+def is_environment(source: str | Path | Mapping[str, Any]) -> bool:
+    """Return True if a source is the name of an environment without a run configuration, also ``file.py:Class``."""
+    if not isinstance(source, str) or os.path.isfile(source) or source in shipped_configs():
+        return False
+    names = registry.registered_names()
+    if source in names:
+        return not _beside(source).is_file()
+    return ":" in source or source.partition("/")[0] in names
+
+
+def _add_defaults(raw: dict[str, Any], environment: Environment | None) -> None:
+    """Complete the run configuration of an environment that has none: PPO for each policy tag."""
+    trainer, policies = raw["trainer"], raw["policy"]
+    if not (isinstance(trainer, dict) and isinstance(policies, dict)):
+        return  # of an override, which is reported
+    num_envs = trainer.setdefault("num_envs", _NUM_ENVS)
+    if isinstance(num_envs, (int, float)):
+        trainer.setdefault("train_batch_size", num_envs * _ROLLOUT_LENGTH)
+    trainer.setdefault("total_steps", _TOTAL_STEPS)
+    env = environment or environment_problems(raw["env"])[1]
+    for section in [policies.setdefault(tag, {}) for tag in (env.policy_tags if env else ())]:
+        if isinstance(section, dict):
+            section.setdefault("algorithm", "ppo")
 
 
 def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
@@ -196,23 +230,24 @@ def _message(problems: Sequence[Problem], where: str, overridden: Sequence[str],
 def _file_of(source: str | Path) -> Path:
     check_path(source=source)
     path, shipped = Path(source), shipped_configs()
+    if path.suffix == ".py":
+        raise ConfigError(f"{one_line(str(path), 100)}: expected a YAML file, or the class as well: {path.name}:MyEnv")
     if path.suffix in (".yaml", ".yml") or os.path.isfile(path):
         return path
     if str(source) in shipped:
         return shipped[str(source)]
     if str(source) in registry.registered_names():
-        beside = Path(inspect.getfile(registry.environment_class(str(source)))).with_name(f"{source}.yaml")
-        if beside.is_file():
-            return beside
-        raise ConfigError(
-            f"{source}: this environment has no run configuration ({beside} does not exist): give the path of a "
-            "YAML file"
-        )
+        return _beside(str(source))
     hint = nearest(str(source), shipped) or nearest_file(Path(f"{source}.yaml"))
     raise ConfigError(
         f"{one_line(str(source), 100)}: neither a YAML file nor a registered environment."
         f"{hint or ' `warpdrive envs` lists the environments.'}"
     )
+
+
+def _beside(name: str) -> Path:
+    """Return the path that the run configuration of a registered environment has if there is one."""
+    return Path(inspect.getfile(registry.environment_class(name))).with_name(f"{name}.yaml")
 
 
 _NOTHING = object()

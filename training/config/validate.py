@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,12 +14,12 @@ from pydantic_core import ErrorDetails
 from warpdrive import registry
 from warpdrive.adapted import original_of
 from warpdrive.environment import Environment, check_environment, spaces_by_tag
-from warpdrive.errors import DefinitionError, WarpDriveError, nearest
+from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
 from warpdrive.training.algorithms.base import LearningConfig, UpdateSize
 from warpdrive.training.algorithms.on_policy import OnPolicyConfig
 from warpdrive.training.config import schema
 from warpdrive.training.config.adapt import adapted, names_of_agents
-from warpdrive.training.config.aliases import OTHER_NAMES
+from warpdrive.training.config.aliases import OTHER_ALGORITHMS, OTHER_NAMES
 from warpdrive.training.config.messages import Problem, described, explanation, unknown_key, without_follow_ups
 from warpdrive.training.config.section import Section
 from warpdrive.training.config.signature import parameter_problems
@@ -39,7 +40,7 @@ def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) 
         schema.RunConfig.model_validate(raw)
     except ValidationError as error:
         section_problems = without_follow_ups([_problem(details, raw) for details in error.errors()])
-    env_problems, made = _environment_problems(raw.get("env"))
+    env_problems, made = environment_problems(raw.get("env"))
     env = environment or made
     policies = raw.get("policy")
     if env is not None and isinstance(policies, Mapping):
@@ -73,7 +74,7 @@ def separate_policies(raw: dict[str, Any], environment: Environment | None) -> N
     policies = raw.get("policy")
     sections = policies.items() if isinstance(policies, Mapping) else ()
     separate = [tag for tag, section in sections if isinstance(section, Mapping) and _is_separate(section)]
-    env = (environment or _environment_problems(raw.get("env"))[1]) if separate else None
+    env = (environment or environment_problems(raw.get("env"))[1]) if separate else None
     if env is None:
         return
     agents = original_of(env).policy_tags
@@ -186,7 +187,8 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
 def _choice_problem(path: list[str], value: object, known: Iterable[str]) -> Problem:
     found = value.get(path[-1]) if isinstance(value, Mapping) else None
     text = "missing" if found is None else f"found {described(found)}"
-    hint = nearest(str(found), known)
+    settings = OTHER_ALGORITHMS.get(re.sub("[- _]", "", str(found).lower()))
+    hint = f" {shown(found)} is {settings}." if settings else nearest(str(found), known)
     return ".".join(path), f"{text}, expected one of {', '.join(known)}.{hint}"
 
 
@@ -246,7 +248,8 @@ _HOMES: dict[str, type[Section]] = {
 }
 
 
-def _environment_problems(section: object) -> tuple[list[Problem], Environment | None]:
+def environment_problems(section: object) -> tuple[list[Problem], Environment | None]:
+    """Return the problems of the section ``env``, and the environment, if it can be created."""
     if not isinstance(section, Mapping) or not isinstance(section.get("name"), str):
         return [], None  # the check of the sections has said so
     parameters = {key: value for key, value in section.items() if key != "name"}

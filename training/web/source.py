@@ -12,7 +12,7 @@ from warpdrive.errors import CheckpointError, ConfigError, ExportError, nearest,
 from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.checkpoint.checkpoint import Which, find_checkpoint, read_models
 from warpdrive.training.config.adapt import adapted_replicas
-from warpdrive.training.config.load import RunConfig, config_of_checkpoint, load_config, shipped_configs
+from warpdrive.training.config.load import RunConfig, config_of_checkpoint, is_environment, load_config, shipped_configs
 from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.config.schema import SelfPlayConfig
 from warpdrive.training.inference.trained_policy import TrainedPolicy, load_policy
@@ -91,7 +91,10 @@ def source_of(
 def _checkpoint_of(source: str, which: Which) -> Path | None:
     """Return the checkpoint of a run; None for a run configuration or an environment."""
     is_known = (
-        Path(source).suffix in (".yaml", ".yml") or source in shipped_configs() or source in registry.registered_names()
+        Path(source).suffix in (".yaml", ".yml")
+        or source in shipped_configs()
+        or source in registry.registered_names()
+        or is_environment(source)
     )
     try:
         return None if Path(source).is_file() else find_checkpoint(source, which)

@@ -83,6 +83,16 @@ def test_train_leaves_a_complete_run_folder(trained):
         assert shown in report
 
 
+def test_train_needs_no_run_configuration(tmp_path, monkeypatch, capsys):
+    shutil.copy(GAMES, tmp_path / "games.py")
+    monkeypatch.chdir(tmp_path)
+    small = ("trainer.total_steps=640", "trainer.num_envs=10", "trainer.evaluation.num_episodes=5")
+    assert main(["train", "games.py:Spell", *small, "--no-replay", "--no-report"]) == 0
+    assert "games.py:Spell has no run configuration: PPO with its default settings" in capsys.readouterr().out
+    (config,) = tmp_path.glob("runs/Spell/*/config.yaml")
+    assert yaml.safe_load(config.read_text())["policy"]["inner"]["algorithm"] == "ppo"
+
+
 def test_train_prints_the_trained_beside_the_random(trained):
     run, printed = trained
     assert "the taggers caught the runner" in printed
@@ -152,8 +162,8 @@ def test_replay_writes_where_it_is_told(trained, tmp_path, capsys):
 
 def test_without_the_step_of_a_picture_the_other_files_are_written(trained, tmp_path, capsys):
     picture, film = tmp_path / "one.png", tmp_path / "all.gif"
-    line = mistake(capsys, "replay", trained[0], "-o", picture, "-o", film, "--step", "1000")
-    assert "step: found 1000, expected 0 to" in line
+    assert main(["replay", str(trained[0]), "-o", str(picture), "-o", str(film), "--step", "1000"]) == 2
+    assert "step: found 1000, expected 0 to" in capsys.readouterr().err
     assert film.is_file() and not picture.exists()
 
 

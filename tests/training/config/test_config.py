@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import SUPPORT
 
+from warpdrive import registry
 from warpdrive.errors import ConfigError
 from warpdrive.training.algorithms.a2c import A2CConfig
 from warpdrive.training.algorithms.ppo import PPOConfig
@@ -162,6 +164,17 @@ MISTAKES = [
     ),
     ("policy.runner={algorithm: a2c, clip: 0.1}", "policy.runner.clip: unknown key for the algorithm 'a2c'", "ppo"),
     ("policy.tagger.algorithm=pppo", "policy.tagger.algorithm: found 'pppo'", "Did you mean 'ppo'?"),
+    ("policy.tagger.algorithm=PPO", "policy.tagger.algorithm: found 'PPO'", "Did you mean 'ppo'?"),
+    (
+        "policy.tagger.algorithm=MAPPO",
+        "policy.tagger.algorithm: found 'MAPPO'",
+        "'MAPPO' is {algorithm: ppo, centralized_critic: true}.",
+    ),
+    (
+        "policy.tagger.algorithm=v-trace",
+        "policy.tagger.algorithm: found",
+        "is {algorithm: a2c, steps_per_update: N}, with N",
+    ),
     ("policy.tagger={}", "policy.tagger.algorithm: missing", "one of reinforce, a2c, ppo, "),
     ("policy.taggr={algorithm: ppo}", "policy.taggr: unknown policy tag", "'tagger', 'runner'. Did you mean 'tagger'?"),
     ("policy={tagger: {algorithm: ppo}}", "policy.runner: missing", "'tagger', 'runner'"),
@@ -285,6 +298,33 @@ def test_the_file_of_an_environment_is_found_again_from_anywhere(
     assert overridden.env is not None and overridden.env.name == f"{tmp_path / 'elsewhere' / 'other.py'}:Game"
     with pytest.raises(ConfigError, match=r"no such file: 'no.py'"):
         load_config(run_yaml, ["env.name=no.py:Game"])
+
+
+@pytest.mark.parametrize(
+    ("game", "tags"), [("Echo", ("even", "odd")), ("Spell", ("inner", "outer")), ("Aim", ("aimer", "chooser"))]
+)
+def test_an_environment_without_a_run_configuration_has_default_policies(game: str, tags: tuple[str, ...]) -> None:
+    overrides = ["trainer.num_envs=20", "trainer.total_steps=1e3", f"policy.{tags[0]}.lr=0.5"]
+    config = load_config(f"{SUPPORT / 'games.py'}:{game}", [*overrides, f"policy.{tags[1]}.algorithm=a2c"])
+    assert config.name == game and config.policy == {tags[0]: PPOConfig(lr=0.5), tags[1]: A2CConfig()}
+    assert (config.trainer.num_envs, config.trainer.rollout_length, config.trainer.total_steps) == (20, 32, 1000)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("games.py:Ecko", r"games.py:Ecko: env.name: .* has no class 'Ecko'. Did you mean 'Echo'"),
+        ("games.py", "games.py: expected a YAML file, or the class as well: games.py:MyEnv"),
+    ],
+)
+def test_a_file_without_such_a_class(source: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load_config(str(SUPPORT / source))
+
+
+def test_a_registered_environment_needs_no_run_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {"echo": f"{SUPPORT / 'games.py'}:Echo"})
+    assert load_config("echo").policy == {"even": PPOConfig(), "odd": PPOConfig()}
 
 
 def test_an_unknown_name_gets_the_nearest_one() -> None:
