@@ -108,8 +108,7 @@ class Animation:
         """
         path = Path(path)
         check_output(path)
-        if path.suffix.lower() in PICTURES:
-            step = self._step_of_a_picture(step)
+        of_picture = self._step_of_a_picture(step) if path.suffix.lower() in PICTURES else 0
         path.parent.mkdir(parents=True, exist_ok=True)
         with WorkProgress(f"writing {path.name}"), writing(path):
             match path.suffix.lower():
@@ -120,9 +119,9 @@ class Animation:
                 case ".html":
                     path.write_text(self.html(), encoding="utf-8")
                 case ".png":
-                    path.write_bytes(self.png(step))
+                    path.write_bytes(self.png(of_picture))
                 case _:
-                    path.write_text(self._frames[0].svg(step), encoding="utf-8")
+                    path.write_text(self._frames[0].svg(of_picture), encoding="utf-8")
         self.path = path
         return path
 
