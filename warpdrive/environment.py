@@ -81,6 +81,9 @@ class Environment:
     """CUDA C versions of the kernels, by the names of the Python functions, for the backend that runs CUDA C."""
     check_parameters: ClassVar[Mapping[str, Any]] = {}
     """Constructor parameters of a small instance, with which ``warpdrive check`` interprets kernels by default."""
+    original_names: ClassVar[Mapping[str, str]] = {}
+    """Constructor parameters by their names in the package of which this is a port, for messages about unknown ones:
+    ``{"max_cycles": "episode_length"}``, or a sentence if there is none here."""
     termination_meaning: ClassVar[str] = "the episode terminated"
     """Description of the meaning of termination, for printed results: ``"the runner was caught"``."""
     turn_based: ClassVar[bool] = False

@@ -12,6 +12,8 @@ from warpdrive.terminal import plain
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
 _LONGEST_NAME = 100
 """Maximum number of characters of a name compared with others; the cost grows quadratically."""
+_SIMILAR = 0.52
+"""Minimum similarity of a suggestion, by ``difflib``: at a half, ``damping`` is close to ``dynamic_rescaling``."""
 
 
 class WarpDriveError(Exception):
@@ -68,7 +70,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
     Upper and lower case count as equal.
     """
     known = {candidate.lower(): candidate for candidate in candidates}
-    close = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), known, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), known, n=1, cutoff=_SIMILAR)
     return f" Did you mean '{known[close[0]]}'?" if close else ""
 
 

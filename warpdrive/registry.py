@@ -9,7 +9,7 @@ beside the module of a registered environment is its run configuration.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from warpdrive.environment import Environment
@@ -106,8 +106,24 @@ def make(name: str, /, **config: Any) -> Environment:
     for key in config:
         if key not in parameters and not takes_any:
             what = f"environment '{name}': unexpected keyword argument '{key}'"
-            raise UnknownParameterError(f"{what}.{nearest(key, parameters)}")
+            raise UnknownParameterError(f"{what}.{hint_of_parameter(cls, key, parameters)}")
     return made(cls, config)
+
+
+def hint_of_parameter(definition: Callable[..., Any], name: str, parameters: Iterable[str]) -> str:
+    """Return a hint in place of an unknown parameter, which may have this name in another package; or "".
+
+    Args:
+        definition: The environment's class, or another class or function.
+        name: The unknown parameter.
+        parameters: The names of the parameters.
+    """
+    if not (isinstance(definition, type) and issubclass(definition, Environment)):
+        return nearest(name, parameters)
+    here = {"render_mode": "Pictures are drawn by wd.replay.", **definition.original_names}.get(name)
+    if here is None:
+        return nearest(name, parameters)
+    return f" Did you mean '{here}'?" if here in parameters else f" {here}"
 
 
 def _load(target: str, name: str) -> Any:

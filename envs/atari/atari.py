@@ -255,6 +255,22 @@ class Atari(wd.Environment):
     """
 
     name = "atari"
+    original_names: ClassVar[Mapping[str, str]] = {  # of ale-py, and of wrappers of Gymnasium
+        "frameskip": "frame_skip",
+        "rom": "game",
+        "grayscale_obs": "obs_type",
+        "scale_obs": "Observations are uint8.",
+        "num_stack": "frame_stack",
+        "stack_size": "frame_stack",
+        "stack_num": "frame_stack",
+        "img_height": "screen_size",
+        "img_width": "screen_size",
+        "episodic_life": "terminal_on_life_loss",
+        "reward_clipping": "clip_rewards",
+        "use_fire_reset": "fire_on_reset",
+        "max_episode_steps": "max_num_frames_per_episode",
+        "continuous": "Actions are discrete.",
+    }
     termination_meaning: ClassVar[str] = "the game is over"
     check_parameters: ClassVar[Mapping[str, Any]] = {"obs_type": "ram", "frame_skip": 1}
     step = step
@@ -298,7 +314,8 @@ class Atari(wd.Environment):
         self.fire_on_reset = flag("fire_on_reset", fire_on_reset)
         self.frames_of_fire = self.shortest_skip if self.fire_on_reset else 0
         modes = rule.modes if self.num_agents == 1 or rule.mode_of_two is None else (rule.mode_of_two,)
-        self.mode = _one_of("mode", mode, modes, rule.name)
+        with_two = " with players=2" if self.num_agents == 2 else ""
+        self.mode = _one_of("mode", mode, modes, rule.name + with_two)
         self.difficulty = _one_of("difficulty", difficulty, rule.difficulties, rule.name)
         self.episode_length = -(-self.max_frames // self.shortest_skip)
         self.steps_between_truncations = -(-self.max_frames // (self.longest_skip + self.frames_of_fire))
@@ -469,7 +486,13 @@ def _frame_skips(given: Any) -> tuple[int, int]:
     if len(pair) != 2:
         raise DefinitionError(f"frame_skip is {shown(given)}, but it must be a whole number or a list of two")
     low = parameters.whole("frame_skip", pair[0], at_least=1, at_most=1000)
-    return low, low if pair[1] is None else parameters.whole("frame_skip", pair[1], at_least=low + 1, at_most=1000) - 1
+    if pair[1] is None:
+        return low, low
+    try:
+        return low, parameters.whole("frame_skip", pair[1], at_least=low + 1, at_most=1000) - 1
+    except DefinitionError:
+        what = f"expected a second number, exclusive, from {low + 1} to 1000"
+        raise DefinitionError(f"frame_skip is {shown(given)}, {what}") from None
 
 
 def _checked_starts(given: Any, game: games.Game) -> list[dict[str, npt.NDArray[Any]]]:

@@ -6,6 +6,7 @@ ale-py, and compares the rows of this table with it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -794,7 +795,9 @@ def game(name: str) -> Game:
     for found in GAMES.values():
         if _plain(found.name) == wanted:
             return found
-    raise DefinitionError(f"there is no Atari game {name!r}.{nearest(name, GAMES)} The games are {', '.join(GAMES)}")
+    of_gymnasium = re.sub(r"^ALE/|(NoFrameskip|Deterministic)?-v\d+$", "", name)  # an id such as ALE/Pong-v5
+    hint = nearest(of_gymnasium, GAMES)
+    raise DefinitionError(f"there is no Atari game {name!r}.{hint} The games are {', '.join(GAMES)}")
 
 
 def _plain(name: str) -> str:

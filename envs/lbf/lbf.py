@@ -434,6 +434,7 @@ class LevelBasedForaging(wd.Environment):
     """
 
     name = "lbf"
+    original_names: ClassVar[Mapping[str, str]] = {"max_food": "max_num_food"}
     parity: ClassVar[Mapping[str, Any]] = {
         "title": "ForagingEnv of lbforaging",
         "tolerance": 1e-6,

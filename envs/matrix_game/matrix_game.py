@@ -246,7 +246,7 @@ def _tables(payoff: Any, penalty: float, common: bool) -> npt.NDArray[np.float64
         if payoff not in games:
             raise DefinitionError(
                 f"payoff is {shown(payoff)}, expected a table or one of {', '.join(sorted(games))}."
-                f"{nearest(payoff, games)}"
+                f"{nearest(payoff.partition('-')[0], games)}"  # of an id such as penalty-100-nostate-v0
             )
         payoff, common = games[payoff], True
     try:

@@ -221,7 +221,8 @@ def _layout(layout: Any) -> dict[str, Any]:
         return {"grid": layout.strip("\n")}
     if layout not in LAYOUTS:
         raise DefinitionError(
-            f"layout is {shown(layout)}, expected one of {', '.join(LAYOUTS)}, or the text of a grid in several lines."
+            f"layout is {shown(layout)}, expected one of {', '.join(LAYOUTS)}, or the text of any other: the "
+            "lines of a grid, or all of a .layout file of the package."
             f"{did_you_mean(layout, LAYOUTS)}"
         )
     return LAYOUTS[layout]
@@ -253,7 +254,9 @@ def _grid(text: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
         raise DefinitionError(f"grid has {len(cells):,} cells, but it can have {np.iinfo(CELL).max:,}.")
     players = sorted(character for character in cells if character.isdigit())
     if len(players) < 2 or players != [str(player + 1) for player in range(len(players))]:
-        raise DefinitionError(f"grid has the players {shown(players)}, expected 1, 2 and so on, each once.")
+        raise DefinitionError(
+            f"grid has the players {shown(players)}, expected at least two: 1, 2 and so on, each once."
+        )
     for wanted in ("D", "S", "P", "OT"):
         if not set(wanted) & set(cells):
             raise DefinitionError(f"grid has no {' or '.join(wanted)}: at least one is needed to deliver a soup.")

@@ -368,8 +368,8 @@ class Overcooked(wd.Environment):
     `counter_circuit`, as they are in the package, where `counter_circuit` has tomatoes and three orders;
     `counter_circuit_o_1order` is the kitchen of the paper. There is also `cramped_room_tomato`. Any other layout is
     given as text: the lines of a grid of the characters above, with a space for a free cell and digits for the start
-    cells of the chefs 1, 2, ... up to 9; or all of a `.layout` file of the package, with orders, values and times. Its
-    key `start_state` is not supported.
+    cells of the chefs 1, 2, ... up to 9, at least two; or all of a `.layout` file of the package, with orders, values
+    and times. Its key `start_state` is not supported.
 
     ```python
     import warpdrive as wd
@@ -495,6 +495,12 @@ class Overcooked(wd.Environment):
     """
 
     name = "overcooked"
+    original_names: ClassVar[Mapping[str, str]] = {
+        "layout_name": "layout",
+        "max_steps": "horizon",
+        "random_reset": "random_start_positions",
+        **dict.fromkeys(kitchen.KEYS, "It is a key of params_to_overwrite."),
+    }
     parity: ClassVar[Mapping[str, Any]] = {
         "title": "OvercookedGridworld of overcooked_ai",
         "tolerance": 1e-6,

@@ -12,7 +12,7 @@ Two discs repel each other with a force of ``contact_force * softplus(overlap / 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +96,11 @@ def draw_landmarks_and_goals(things, landmark_x, landmark_y, landmark_size, land
 
 class ParticleWorld(wd.Environment):
     """Base class of environments with discs that move and repel each other."""
+
+    original_names: ClassVar[Mapping[str, str]] = {  # of mpe2
+        "max_cycles": "episode_length",
+        "dynamic_rescaling": "It changes the pictures of mpe2 only.",
+    }
 
     def _set_physics(
         self,

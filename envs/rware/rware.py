@@ -458,6 +458,7 @@ class MultiRobotWarehouse(wd.Environment):
     """
 
     name = "rware"
+    original_names: ClassVar[Mapping[str, str]] = {"fast_obs": "observation_type"}
     parity: ClassVar[Mapping[str, Any]] = {
         "reference": reference.Original,
         "title": "Warehouse of rware",

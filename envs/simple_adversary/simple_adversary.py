@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -153,6 +153,7 @@ class SimpleAdversary(dynamics.Scenario):
     """
 
     name = "simple_adversary"
+    original_names: ClassVar[Mapping[str, str]] = {**dynamics.ParticleWorld.original_names, "N": "num_good_agents"}
     parity = dynamics.parity_with("simple_adversary")
     step, observe, reset, draw = discrete_step, observe, dynamics.reset_places_and_goals, dynamics.draw
     draw_things = dynamics.draw_landmarks_and_goals

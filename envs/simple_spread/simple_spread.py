@@ -246,6 +246,11 @@ class SimpleSpread(dynamics.ParticleWorld):
     """
 
     name = "simple_spread"
+    original_names: ClassVar[Mapping[str, str]] = {
+        **dynamics.ParticleWorld.original_names,
+        "N": "num_agents",
+        "curriculum": "Its first stage is collision_penalty=0.",
+    }
     parity: ClassVar[Mapping[str, Any]] = {
         "reference": "warpdrive.envs.particles.original:simple_spread",
         "title": "simple_spread of mpe2",

@@ -303,6 +303,11 @@ class SimpleTag(dynamics.ParticleWorld):
     """
 
     name = "simple_tag"
+    original_names: ClassVar[Mapping[str, str]] = {
+        **dynamics.ParticleWorld.original_names,
+        "num_good": "num_good_agents",
+        "curriculum": "Its first stages have a lower good_agent_speed and good_agent_acceleration.",
+    }
     parity: ClassVar[Mapping[str, Any]] = {
         "reference": "warpdrive.envs.particles.original:simple_tag",
         "title": "simple_tag of mpe2",

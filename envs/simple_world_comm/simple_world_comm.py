@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -275,6 +275,10 @@ class SimpleWorldComm(dynamics.Scenario):
     """
 
     name = "simple_world_comm"
+    original_names: ClassVar[Mapping[str, str]] = {
+        **dynamics.ParticleWorld.original_names,
+        "num_good": "num_good_agents",
+    }
     parity = dynamics.parity_with("simple_world_comm")
     step, observe, reset, draw, shapes_per_agent = discrete_step, observe, reset, dynamics.draw_speakers, 2
     landmark_range = 0.9

@@ -573,6 +573,16 @@ class Smax(wd.Environment):
     """
 
     name = "smax"
+    original_names: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            "num_allies",
+            "num_enemies",
+            "num_agents_per_team",
+            "smacv2_position_generation",
+            "smacv2_unit_type_generation",
+        ),
+        "scenario",
+    )
     parity: ClassVar[Mapping[str, Any]] = {
         "title": "a reference in NumPy",
         "tolerance": 1e-4,

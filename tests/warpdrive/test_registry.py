@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,32 @@ def test_a_variant_is_named_after_a_slash(monkeypatch: pytest.MonkeyPatch) -> No
 def test_names_that_lead_nowhere(name: str, told: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         registry.make(name)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("simple_spread", {"N": 4}, "unexpected keyword argument 'N'. Did you mean 'num_agents'?"),
+        ("simple_adversary", {"N": 4}, "Did you mean 'num_good_agents'?"),
+        ("simple_crypto", {"max_cycles": 4}, "Did you mean 'episode_length'?"),
+        ("simple_tag", {"dynamic_rescaling": True}, "'dynamic_rescaling'. It changes the pictures of mpe2 only."),
+        ("simple_world_comm", {"num_good": 1}, "Did you mean 'num_good_agents'?"),
+        ("lbf", {"render_mode": "human"}, "Pictures are drawn by wd.replay."),
+        ("overcooked", {"cook_time": 5}, "It is a key of params_to_overwrite."),
+        ("overcooked", {"layout": "large_room"}, "or all of a .layout file of the package"),
+        ("overcooked", {"layout": "XPXX\nO1SX\nXDXX"}, "expected at least two: 1, 2 and so on"),
+        ("smax", {"num_allies": 4}, "Did you mean 'scenario'?"),
+        ("atari/pong", {"num_stack": 4}, "Did you mean 'frame_stack'?"),
+        ("atari/pong", {"frame_skip": (4, 4)}, "frame_skip is (4, 4), expected a second number, exclusive, from 5 to"),
+        ("atari/pong", {"players": 2, "mode": 0}, "mode is 0, but pong with players=2 has "),
+        ("atari/ALE/Pong-v5", {}, "there is no Atari game 'ALE/Pong-v5'. Did you mean 'pong'?"),
+        ("matrix_game", {"payoff": "penalty-100-nostate-v0"}, "Did you mean 'penalty'?"),
+    ],
+)
+def test_names_of_the_original_packages_are_told(name: str, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        registry.make(name, **given)
     assert told in str(caught.value)
 
 

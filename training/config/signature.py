@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
-from warpdrive.errors import nearest
 from warpdrive.importing import place_of
+from warpdrive.registry import hint_of_parameter
 from warpdrive.training.config.messages import MISSING, Problem, described, expectation
 from warpdrive.training.config.values import is_number
 
@@ -46,7 +46,8 @@ def parameter_problems(
     problems: list[Problem] = []
     for name, value in parameters.items():
         if name not in signature.parameters and not takes_any:
-            known = f"expected one of {', '.join(signature.parameters)}.{nearest(name, signature.parameters)}"
+            known = f"expected one of {', '.join(signature.parameters)}."
+            known += hint_of_parameter(definition, name, signature.parameters)
             problems.append((f"{prefix}{name}", f"unknown parameter of {owner}, {known}"))
         elif name in hints:
             problems += _type_problems(f"{prefix}{name}", value, hints[name])
