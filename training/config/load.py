@@ -115,7 +115,9 @@ def load_config(
 
 def is_environment(source: str | Path | Mapping[str, Any]) -> bool:
     """Return True if a source is the name of an environment without a run configuration, also ``file.py:Class``."""
-    if not isinstance(source, str) or os.path.isfile(source) or source in shipped_configs():
+    if not isinstance(source, str) or source in shipped_configs():
+        return False
+    if os.path.isfile(source) or source.endswith((".yaml", ".yml")):
         return False
     names = registry.registered_names()
     if source in names:
