@@ -110,7 +110,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         **_mixed(MILLION, 32, 25, 100_000, **PARTICLE_VALUES),
     },
     "lbf": {
-        **_both(5 * MILLION, 32, 1024, OWN, lr=LR_DECAY, gamma=0.95, entropy_coef=ENTROPY_DECAY, model=TANH),
+        **_both(10 * MILLION, 32, 1024, OWN, lr=LR_DECAY, gamma=0.95, epochs=2, entropy_coef=ENTROPY_DECAY, model=TANH),
         **_mixed(FORAGING_STEPS, 64, 10, 400_000, **FORAGING_VALUES),
     },
     "rware": {
@@ -149,8 +149,14 @@ WITHIN_EPISODES = {
     },
 }
 """More gradient steps, with which values bootstrapped after the time limit grow while returns fall."""
-LARGER = {"num_envs": 64, "train_batch_size": 2048}
-"""Updates for foraging's smallest task, of which one of five runs with smaller ones failed."""
+SMALL_FIELD: Setting = {
+    "steps": 4 * MILLION,
+    "trainer": {"num_envs": 64, "train_batch_size": 2048},
+    "policy": {"epochs": 4, "model": NETWORK},
+}
+"""For foraging's smallest task, of which one of five runs with smaller updates failed."""
+THREE_FOODS: Setting = {"policy": {"entropy_coef": ENTROPY_DECAY | {"start": 0.03}}}
+"""With less entropy some runs stay at 0.85."""
 EXPLORING: Setting = {
     "steps": 6 * MILLION,
     "trainer": {"num_envs": 128, "train_batch_size": 12_800},
@@ -169,7 +175,7 @@ CIRCUIT: Setting = EXPLORING | {
     "policy": EXPLORING["policy"] | {"entropy_coef": [[0, 0.1], [4 * MILLION, 0.01]]},
     "env": {"params_to_overwrite": WHOLE_SOUPS},
 }
-MEMORY = {"policy": {"model": RECURRENT}}
+MEMORY = {"policy": {"epochs": 4, "model": RECURRENT}}
 CHANGES: dict[tuple[str, str], Setting] = {
     **{
         (task, algorithm): change
@@ -177,9 +183,13 @@ CHANGES: dict[tuple[str, str], Setting] = {
         for task, change in {
             "mpe-spread": {"policy": SPREAD},
             "mpe-tag": CHASE,
-            "lbf-8x8-2p-2f-coop": {"steps": 4 * MILLION, "trainer": LARGER, "policy": {"model": NETWORK}},
+            "lbf-8x8-2p-2f-coop": SMALL_FIELD,
             "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
-            "lbf-10x10-3p-3f-2s": MEMORY,
+            "lbf-10x10-3p-3f": THREE_FOODS,
+            "lbf-15x15-4p-3f": THREE_FOODS,
+            "lbf-15x15-3p-5f": {"steps": 20 * MILLION},
+            "lbf-15x15-4p-5f": {"steps": 5 * MILLION, "policy": {"epochs": 4}},
+            "lbf-10x10-3p-3f-2s": {"steps": 5 * MILLION, **MEMORY},
             "overcooked-coordination_ring": EXPLORING,
             "overcooked-forced_coordination": EXPLORING,
         }.items()
