@@ -267,7 +267,7 @@ def test_the_screen_is_rendered_whatever_is_observed() -> None:
             {"game": "breakout", "players": 2},
             "players is 2, but breakout is for one; games for two are boxing, fishing",
         ),
-        ({"frame_skip": [4, 4]}, "frame_skip is 4, but it must be a whole number from 5 to 1000"),
+        ({"frame_skip": [4, 4]}, r"frame_skip is \[4, 4\], expected a second number, exclusive, from 5 to 1000"),
         ({"start_states": [{"ram": np.zeros(5)}]}, r"start_states\[0\] has the array 'ram' float64 \(5,\)"),
     ],
 )

@@ -187,7 +187,7 @@ def test_shaping_can_be_annealed():
         ({"layout": "XXP\nX1 X"}, "grid has 4 cells in row 1, but 3 in row 0"),
         ({"layout": "XXPX\nO12D\nXX?X"}, "grid has '?' in row 2, column 2"),
         ({"layout": "XX X\nO12D\nXPSX"}, "grid has a free cell in row 0, column 2, but its border must not be free"),
-        ({"layout": "XXPX\nO1 D\nXXSX"}, "grid has the players ['1'], expected 1, 2"),
+        ({"layout": "XXPX\nO1 D\nXXSX"}, "grid has the players ['1'], expected at least two: 1, 2"),
         ({"layout": "XXPX\nO12D\nXXXX"}, "grid has no S"),
         ({"layout": "{'grid': 1}"}, "grid is 1, but it must be the text"),
         ({"layout": "{1"}, "layout is a text with braces, but no dictionary"),
