@@ -471,7 +471,7 @@ MISTAKES = (
     *("are reserved for the library", "takes no arguments", "constant of the environment", "message_for_bare_member"),
     *("the dtype of an array in", "arguments, found", "is given '", "needs an argument", "takes a shape and a dtype"),
     *("it must consist of positive integers", "is not a dtype", "no device has more than", "arguments by position"),
-    *("cannot be used in an environment", "does not return a value", "takes {'a condition'"),
+    *("cannot be used in an environment", "does not return a value", "takes {'a condition'", "calls itself: move what"),
 )
 """Parts of the messages for mistakes and for environments, rather than for parts of Python; see ``test_errors.py``."""
 
