@@ -24,7 +24,7 @@ from warpdrive.environment import (
     kernel_functions,
     spaces_by_tag,
 )
-from warpdrive.errors import DefinitionError, UnknownParameterError, nearest, shown
+from warpdrive.errors import DefinitionError, UnknownParameterError, nearest, shown, with_article
 from warpdrive.fused_step.binding import Binding
 from warpdrive.fused_step.fuse import (
     FusedKernel,
@@ -190,7 +190,7 @@ class EnvWrapper:
             return
         is_tensor = isinstance(where, torch.Tensor)
         if not is_tensor or where.dtype != torch.bool or where.shape != (self.num_envs,):
-            found = f"{where.dtype} {tuple(where.shape)}" if is_tensor else f"a {type(where).__name__}"
+            found = f"{where.dtype} {tuple(where.shape)}" if is_tensor else with_article(type(where).__name__)
             raise DefinitionError(f"where is {found}, expected a bool tensor ({self.num_envs},)")
 
     def _reset_selected(self, where: torch.Tensor) -> None:

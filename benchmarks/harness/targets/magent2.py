@@ -6,14 +6,14 @@ cd benchmarks && python -m harness.targets.magent2 ../runs/battle   # needs mage
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 import warpdrive as wd
 from warpdrive.envs.battle.original import MAgent2
+from warpdrive.training.checkpoint.run_folder import find_run
+from warpdrive.training.config.load import load_config
 
 VIEWS = ("view_range", "see_health", "minimap")
 """Parameters that say what agents observe."""
@@ -22,14 +22,14 @@ VIEWS = ("view_range", "see_health", "minimap")
 def main() -> None:
     """Fight the battles, and print the share of victories, the survivors and the mean return."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="run folder")
-    parser.add_argument("--blue", type=Path, metavar="RUN", help="run folder of a policy of blue agents")
+    parser.add_argument("run", help="run folder, or the folder of several, of which the newest is taken")
+    parser.add_argument("--blue", metavar="RUN", help="the same of a policy of blue agents")
     parser.add_argument("--map-size", type=int, default=45, help="of MAgent2, 12 or more (default: %(default)s)")
     parser.add_argument("--battles", type=int, default=10, help="default: %(default)s")
     parser.add_argument("--steps", type=int, default=500, help="at most, of a battle (default: %(default)s)")
     options = parser.parse_args()
 
-    parameters = yaml.safe_load((options.run / "config.yaml").read_text(encoding="utf-8"))["env"]
+    parameters = load_config(find_run(options.run).config).env.parameters
     views: dict[str, Any] = {name: parameters[name] for name in VIEWS if name in parameters}
     policies = [
         wd.load_policy(options.run, tag="red"),
