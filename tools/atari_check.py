@@ -259,7 +259,7 @@ def compare(
         ale.act(next(chosen))
     if ale.game_over():
         ale.reset_game()
-    state = ale_state.parse(ale.cloneState().serialize())
+    state = ale_state.parse(ale.cloneState())
     result = Result(name, state.cartridge.kind)
     ours, controllers = Ours(name, state, screen), Inputs(name, state)
     drawn_from = WITHOUT_PICTURE
@@ -289,7 +289,7 @@ def compare(
                 i, row, column = (int(k[0]) for k in np.nonzero(wrong))
                 rows = np.nonzero(wrong[i].any(1))[0]
                 note = f"{int(wrong[i].sum())} pixels, in lines {rows[0]} to {rows[-1]}"
-                if not ale_state.parse(states[i].serialize()).processor.stopped & 1:
+                if not ale_state.parse(states[i]).processor.stopped & 1:
                     note += "; ale-py cut the frame off"
                 result.screen = Difference(
                     result.frames + i, f"line {row}, pixel {column}", int(our_screens[i, row, column]),
@@ -313,7 +313,7 @@ def compare(
             ale.reset_game()
             result.resets += 1
             drawn_from = result.frames + WITHOUT_PICTURE
-            state = ale_state.parse(ale.cloneState().serialize())
+            state = ale_state.parse(ale.cloneState())
             ours, controllers = Ours(name, state, screen), Inputs(name, state)
     result.seconds = round(time.perf_counter() - started, 1)
     return result

@@ -64,9 +64,9 @@ def memories(game: Game, number: int, frames: int) -> list[Record]:
     """
     generator = np.random.default_rng(number)
     ale, settings = started(game, number, generator)
-    state = ale_state.parse(ale.cloneState().serialize())
+    state = ale_state.parse(ale.cloneState())
     state.processor.stopped |= 2
-    still = ale_py.ALEState(ale_state.write(state))
+    still = ale_py.ALEState(state.serialize())
     bases = episode(game, number, 3000).ram
     places, compared = writable(game), compares_of(game)
     kept = [address - RAM for address in bytes_of(game) if address not in places]

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 
 import warpdrive as wd
-from warpdrive.envs.atari import ale_state
 
 # %% [markdown]
 # ## A sparse reward
@@ -283,8 +282,8 @@ else:
 
 # %% [markdown]
 # **Exercise 3.** The way back: what a replica has reached can go on in ale-py. Define `back`, the state of ale-py of replica 150 of
-# `beginning`. `wd.atari.to_ale(arrays, template)` converts arrays; the bytes of `states[0]`, `serialize()`, are a template. The check
-# plays the same four frames in both.
+# `beginning`. `wd.atari.to_ale(arrays, template)` converts arrays; `states[0]` is a template. The check plays the same four
+# frames in both.
 
 # %% tags=["exercise"]
 back = None
@@ -293,7 +292,7 @@ back = None
 if back is None:
     print("Exercise 3: not answered yet")
 else:
-    ale.restoreState(ale_py.ALEState(ale_state.write(back)))
+    ale.restoreState(ale_py.ALEState(back.serialize()))
     for _ in range(4):
         ale.act(UP)
     beginning.step(np.ones((beginning.num_envs, 1), np.int64))
@@ -306,7 +305,7 @@ else:
 # <details><summary>Solution</summary>
 #
 # ```python
-# back = wd.atari.to_ale(beginning.state(150), states[0].serialize())
+# back = wd.atari.to_ale(beginning.state(150), states[0])
 # ```
 #
 # </details>

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,7 +49,7 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
         ``second_score`` and ``lives``.
     """
     if not isinstance(state, AleState):
-        state = parse(state if isinstance(state, bytes) else state.serialize())
+        state = parse(state)
     cpu, riot, tia, cartridge = state.processor, state.riot, state.tia, state.cartridge
     registers = np.zeros(machine.SIZE, np.int64)
     for chip, fields in _SAME.items():
@@ -109,18 +108,19 @@ def _numbers(state: AleState, game: games.Game) -> dict[str, np.ndarray]:
     return {name: np.array(number, np.int32) for name, number in numbers.items()}
 
 
-def to_ale(arrays: Mapping[str, np.ndarray], template: AleState | bytes) -> AleState:
+def to_ale(arrays: Mapping[str, np.ndarray], template: Any) -> AleState:
     """Convert the arrays of a console to a state of ale-py: the reverse of :func:`from_ale`.
 
     Args:
         arrays: ``ram``, ``registers`` and ``cartridge_ram`` of one environment.
-        template: A state of the same game with what a console lacks: counters, limits of the paddles, generators. What
-            ale-py keeps of the rules, reward and lives among them, is the template's until the next action.
+        template: A state of the same game, of any type that :func:`from_ale` takes, with what a console lacks:
+            counters, limits of the paddles, generators. What ale-py keeps of the rules, reward and lives among them, is
+            the template's until the next action. It is not modified.
 
     Returns:
-        The state; the template is not modified.
+        The state: ``ale.restoreState(ale_py.ALEState(state.serialize()))`` continues from it.
     """
-    state = parse(template) if isinstance(template, bytes) else copy.deepcopy(template)
+    state = parse(template)
     registers = np.asarray(arrays["registers"]).astype(np.int64)
     cpu, riot, tia, cartridge = state.processor, state.riot, state.tia, state.cartridge
     for chip, fields in _SAME.items():

@@ -181,6 +181,29 @@ class AleState:
     paddle_limits: np.ndarray
     """Smallest and largest resistance."""
 
+    def serialize(self) -> bytes:
+        """Return the bytes of the state, as ``ALEState.serialize()`` of ale-py: ``ALEState(bytes)`` takes them."""
+        cartridge = self.cartridge
+        name = next(name for name, (kind, _, _) in CARTRIDGES.items() if kind == cartridge.kind)
+        inner = b"".join(
+            (
+                _string(self.md5.encode()),
+                _string(b"System"), _ints(self.cycles), _string(self.random),
+                _string(b"M6502Low"), _write_fields(self.processor),
+                _string(b"M6532"), _write_fields(self.riot),
+                _string(b"TIA"), _write_fields(self.tia),
+                _string(b"TIASound"), _ints(*self.sound),
+                _string(name.encode()),
+                _ints(*([len(cartridge.banks)] if len(cartridge.banks) == 4 else []), *cartridge.banks),
+                _ints(len(cartridge.ram), *cartridge.ram) if len(cartridge.ram) else b"",
+                _ints(*self.game),
+                struct.pack("<I", FALSE if self.generator is None else TRUE),
+                b"" if self.generator is None else _string(self.generator),
+            )
+        )  # fmt: skip
+        header = _ints(*self.paddles, self.frame, self.episode_frame, self.mode, self.difficulty)
+        return header + _string(inner) + _ints(*self.paddle_limits)
+
 
 CARTRIDGES = {
     "Cartridge2K": ("2K", 0, 0),
@@ -248,11 +271,12 @@ def _parse_fields(reader: _Reader, chip: type[_T]) -> _T:
     return chip(**values)
 
 
-def parse(serialized: bytes) -> AleState:
+def parse(state: Any) -> AleState:
     """Parse a state.
 
     Args:
-        serialized: ``ALEState.serialize()`` of ale-py 0.12.
+        state: A state of ale-py 0.12, ``ale.cloneState()``; its bytes, ``state.serialize()``; or an :class:`AleState`,
+            which is copied.
 
     Returns:
         The state.
@@ -260,6 +284,7 @@ def parse(serialized: bytes) -> AleState:
     Raises:
         ValueError: If the bytes are not a state, or the cartridge is not emulated (DPC).
     """
+    serialized = state if isinstance(state, bytes) else state.serialize()
     reader = _Reader(serialized)
     paddles = reader.ints(2)
     frame, episode_frame, mode, difficulty = (reader.integer() for _ in range(4))
@@ -313,26 +338,3 @@ def _write_fields(chip: object) -> bytes:
         else:
             parts.append(_ints(*np.atleast_1d(value)))
     return b"".join(parts)
-
-
-def write(state: AleState) -> bytes:
-    """Return the bytes of a state: ``ALEState(write(state))`` restores it in ale-py."""
-    cartridge = state.cartridge
-    name = next(name for name, (kind, _, _) in CARTRIDGES.items() if kind == cartridge.kind)
-    inner = b"".join(
-        (
-            _string(state.md5.encode()),
-            _string(b"System"), _ints(state.cycles), _string(state.random),
-            _string(b"M6502Low"), _write_fields(state.processor),
-            _string(b"M6532"), _write_fields(state.riot),
-            _string(b"TIA"), _write_fields(state.tia),
-            _string(b"TIASound"), _ints(*state.sound),
-            _string(name.encode()),
-            _ints(*([len(cartridge.banks)] if len(cartridge.banks) == 4 else []), *cartridge.banks),
-            _ints(len(cartridge.ram), *cartridge.ram) if len(cartridge.ram) else b"",
-            _ints(*state.game),
-            struct.pack("<I", FALSE) if state.generator is None else struct.pack("<I", TRUE) + _string(state.generator),
-        )
-    )  # fmt: skip
-    header = _ints(*state.paddles, state.frame, state.episode_frame, state.mode, state.difficulty)
-    return header + _string(inner) + _ints(*state.paddle_limits)

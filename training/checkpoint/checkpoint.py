@@ -110,7 +110,7 @@ def _save_state(state: Mapping[str, Any], file: IO[bytes]) -> None:
     """Save like ``torch.save``, but raise the original ``OSError`` of a file, which PyTorch replaces."""
     failures: list[OSError] = []
 
-    class RecurrentActor:
+    class Writer:
         def write(self, content: bytes) -> int:
             try:
                 return file.write(content)
@@ -122,7 +122,7 @@ def _save_state(state: Mapping[str, Any], file: IO[bytes]) -> None:
             file.flush()
 
     try:
-        torch.save(state, RecurrentActor())  # type: ignore[arg-type]  # all that it needs of a file
+        torch.save(state, Writer())  # type: ignore[arg-type]  # all that it needs of a file
     except RuntimeError:
         if failures:
             raise failures[0] from None

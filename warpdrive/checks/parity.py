@@ -333,7 +333,7 @@ class _Comparison:
             before = self._arrays()
             seen = before if act is random_policy else {name: before[name] for name in self.seen}
             actions = act(self.env, seen, rng)
-            given = _by_name(actions)
+            given = self._clipped(_by_name(actions))
             saved = self.wrapper.ctx.save_state()
             self.wrapper.step(actions)
             after = self._arrays()
@@ -364,6 +364,11 @@ class _Comparison:
             if name not in returned:
                 raise DefinitionError(f"step of the reference {self.report.reference} returned no '{name}'")
         return {name: _as_array(value) for name, value in returned.items()} | self._observed(reference)
+
+    def _clipped(self, actions: Arrays) -> Arrays:
+        """Clip actions of a Box to its bounds, as `EnvWrapper.step` does, and references may not."""
+        boxes = [(array.name, array.space) for array in self.acted if isinstance(array.space, spaces.Box)]
+        return actions | {name: np.clip(actions[name], box.low, box.high) for name, box in boxes}
 
     def _arrays(self) -> Arrays:
         context = self.wrapper.ctx
@@ -489,10 +494,7 @@ def random_policy(env: Environment, observations: Arrays, rng: np.random.Generat
     def actions_of(array: SpaceArray) -> Array:
         if array.choices and "action_mask" in observations:
             return allowed_actions(array, observations["action_mask"], rng)
-        chosen = random_actions(array, count, rng)
-        if isinstance(array.space, spaces.Box):  # as `EnvWrapper.step` does, and references may not
-            return np.clip(chosen, array.space.low, array.space.high)
-        return chosen
+        return random_actions(array, count, rng)
 
     return nested(action_arrays(env), actions_of)
 
