@@ -121,6 +121,30 @@ def test_an_infinite_number_differs_from_all_others():
     assert report.largest < 1e-5
 
 
+@wd.kernel
+def push(height, velocity, actions, rewards, terminated):
+    env = cuda.blockIdx.x
+    height[env] += actions[env, 0, 0]
+    rewards[env, 0] = height[env]
+
+
+def test_a_reference_gets_clipped_actions():
+    class Pushed(Ball):
+        step, action_space = push, spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    class PushedEnv(BallEnv):
+        action_space = Pushed.action_space
+
+        def step(self, action):
+            self.height += action[0]
+            return self.seen(), self.height, False, False, {}
+
+    def act(env, observations, rng):
+        return rng.uniform(-3, 3, (len(observations["observations"]), 1, 1)).astype(np.float32)
+
+    assert check_parity(Pushed(), PushedEnv, episodes=3, act=act)
+
+
 def test_a_long_step_is_not_interpreted_and_names_the_kernel(monkeypatch):
     monkeypatch.setattr("warpdrive.checks.last_writes.LONGEST", 3)
     original = BallEnv()
