@@ -5,6 +5,8 @@
 - played: episodes of several styles, modes and difficulties, with ale-py's memory after each frame;
 - written: the processor of ale-py's console stands still, and the bytes that the rules read are written between frames,
   so that its results are a function of any memory, also of scores and ends that play does not reach.
+
+With ``--two`` it compares the rules for two players with games that `multi-agent-ale-py` plays.
 """
 
 from __future__ import annotations
@@ -151,6 +153,51 @@ def differences(game: Game, record: Record) -> list[str]:
     return lines
 
 
+def compare_two(game: Game, number: int, frames: int) -> tuple[np.ndarray, list[str]]:
+    """Play an episode of two players; return frames, rewards and ends, and a line for each frame that differs."""
+    ale = console_of_two(game, number)
+    generator = np.random.default_rng(number)
+    chosen, held = ale.getMinimalActionSet(), (4, 8, 20, 1)[number % 4]
+    memories, rewards, over = [ale.getRAM().copy()], [[0, 0]], [False]
+    while not over[-1] and len(over) <= frames:
+        if (len(over) - 1) % held == 0:
+            both = generator.choice(chosen, 2).astype(np.int32)
+        rewards.append([int(reward) for reward in ale.act(both)])
+        memories.append(ale.getRAM().copy())
+        over.append(bool(ale.game_over()))
+    ram, expected = np.array(memories), np.column_stack([rewards, over])
+    results, second = np.zeros((2, len(ram), 3), np.int32)
+    rules.evaluate_frames[1, 1](ram, rules.program(game.for_two()), results)
+    second[:, 0] = -results[:, 0]
+    if game.two.second_score:
+        rules.evaluate_frames[1, 1](ram, rules.sum_of(game.two.second_score, game), second)
+    found = np.column_stack([results[:, 0], second[:, 0], results[:, 2]])
+    lines = [
+        f"{game.name} episode {number}, frame {frame}: rewards, over {found[frame].tolist()} instead of "
+        f"{expected[frame].tolist()}"
+        for frame in np.nonzero(np.any(found != expected, axis=1))[0].tolist()
+    ]
+    counts = np.array([len(ram) - 1, np.count_nonzero(rewards), over[-1]])
+    return counts, lines
+
+
+def console_of_two(game: Game, seed: int) -> Any:
+    """Return the console of `multi-agent-ale-py` in the mode in which two play at the same time."""
+    import multi_agent_ale_py
+
+    table = rules.sum_of(game.mode, game)
+    ale = multi_agent_ale_py.ALEInterface()
+    ale.setInt(b"random_seed", seed)
+    ale.setFloat(b"repeat_action_probability", 0.0)
+    ale.loadROM(str(ale_py.roms.get_rom_path(game.name)).encode())
+    for mode in ale.getAvailableModes(2):
+        ale.setMode(mode)
+        ale.reset_game()
+        if not game.mode or rules.score_and_lives(ale.getRAM(), table)[0] == game.two.mode:
+            return ale
+    raise ValueError(f"multi-agent-ale-py has no mode {game.two.mode} of {game.name}.")
+
+
 def main() -> int:
     """Compare the named games, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -160,14 +207,25 @@ def main() -> int:
     parser.add_argument("--frames", type=int, default=5000, help="most frames of an episode")
     parser.add_argument("--written", type=int, default=2000, help="frames with written bytes, for each episode")
     parser.add_argument("--show", type=int, default=6, help="most differences shown of a game")
+    parser.add_argument("--two", action="store_true", help="compare two players (needs multi-agent-ale-py)")
     options = parser.parse_args()
+    numbers = range(options.first, options.first + options.episodes)
     failed = False
+    if options.two:
+        for name in options.names or [game.name for game in games.GAMES.values() if game.two]:
+            episodes = [compare_two(games.game(name), number, options.frames) for number in numbers]
+            frames, rewards, ends = sum(counts for counts, _ in episodes)
+            lines = [line for _, found in episodes for line in found]
+            print(f"{name}: {frames} frames, {rewards} rewards, {ends} ends; {len(lines)} differences", flush=True)
+            print(*lines[: options.show], sep="\n", end="\n" if lines else "")
+            failed |= bool(lines)
+        return int(failed)
     for name in options.names or games.GAMES:
         game = games.game(name)
         counts, lines = [], []
         for kind in ("played", "written"):
             frames, rewarded, lost, ends = 0, 0, 0, 0
-            for number in range(options.first, options.first + options.episodes):
+            for number in numbers:
                 if kind == "played":
                     records = [episode(game, number, options.frames)]
                 else:

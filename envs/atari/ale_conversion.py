@@ -101,7 +101,8 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
 def _numbers(state: AleState, game: games.Game) -> dict[str, np.ndarray]:
     """Return scores and lives: ale-py's lives if the memory does not give them, as the last word that is a number."""
     score, lives = rules.score_and_lives(state.riot.ram, rules.program(game))
-    second_score, _ = rules.score_and_lives(state.riot.ram, rules.sum_of(game.second_score, game))
+    second_terms = () if game.two is None else game.two.second_score
+    second_score, _ = rules.score_and_lives(state.riot.ram, rules.sum_of(second_terms, game))
     if game.keeps_lives:
         lives = [int(word) for word in state.game if int(word) & 0xFFFFFFFF not in (TRUE, FALSE)][-1]
     numbers = {"score": score, "second_score": second_score, "lives": lives}

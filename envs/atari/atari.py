@@ -28,7 +28,7 @@ SECOND_LINES = {"NTSC": 290, "PAL": 342}
 CONSOLE = ("ram", "registers", "cartridge_ram", "screen")
 """Arrays of a console."""
 SELECTING = 10
-"""Frames for which SELECT is pressed; fewer are too few for some games."""
+"""Frames for which SELECT, and what chooses in menus, is pressed; fewer are too few for some games."""
 LONGEST_SELECTION = 100
 """Number of times that SELECT is pressed in search of a mode."""
 
@@ -201,8 +201,8 @@ class Atari(wd.Environment):
     ## Rewards
 
     What the score increased by in the frames of the step, as in ale-py; with `clip_rewards` its sign. With two players
-    the second one's reward is that of the first with the other sign, but in games in which each has a score,
-    `space_invaders` and `wizard_of_wor`.
+    the second one's reward is that of the first with the other sign, but in games in which each has a score:
+    `mario_bros`, `space_invaders` and `wizard_of_wor`.
 
     ## Starting State
 
@@ -296,11 +296,15 @@ class Atari(wd.Environment):
         start_states: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         whole, flag = parameters.whole, parameters.flag
-        self.game = rule = games.game(game)
+        rule = games.game(game)
         self.num_agents = whole("players", players, at_least=1, at_most=2)
-        if self.num_agents == 2 and rule.mode_of_two is None:
-            two = ", ".join(name for name, other in games.GAMES.items() if other.mode_of_two is not None)
-            raise DefinitionError(f"players is 2, but {rule.name} is for one; games for two are {two}")
+        second_score: tuple[games.Term, ...] = ()
+        if self.num_agents == 2:
+            if rule.two is None:
+                two = ", ".join(name for name, other in games.GAMES.items() if other.two is not None)
+                raise DefinitionError(f"players is 2, but {rule.name} is for one; games for two are {two}")
+            rule, second_score = rule.for_two(), rule.two.second_score
+        self.game = rule
         self.shortest_skip, self.longest_skip = _frame_skips(frame_skip)
         self.repeat_probability = parameters.real(
             "repeat_action_probability", repeat_action_probability, at_least=0, at_most=1
@@ -313,17 +317,16 @@ class Atari(wd.Environment):
         self.noop_max = whole("noop_max", noop_max, at_least=0, at_most=1000)
         self.fire_on_reset = flag("fire_on_reset", fire_on_reset)
         self.frames_of_fire = self.shortest_skip if self.fire_on_reset else 0
-        modes = rule.modes if self.num_agents == 1 or rule.mode_of_two is None else (rule.mode_of_two,)
         with_two = " with players=2" if self.num_agents == 2 else ""
-        self.mode = _one_of("mode", mode, modes, rule.name + with_two)
+        self.mode = _one_of("mode", mode, rule.modes, rule.name + with_two)
         self.difficulty = _one_of("difficulty", difficulty, rule.difficulties, rule.name)
         self.episode_length = -(-self.max_frames // self.shortest_skip)
         self.steps_between_truncations = -(-self.max_frames // (self.longest_skip + self.frames_of_fire))
 
         self.rom = roms.load(rule)
         self.cartridge = machine.CARTRIDGES.index(rule.cartridge)
-        self.game_rules, self.second_rules = rules.program(rule), rules.sum_of(rule.second_score, rule)
-        self.zero_sum = self.num_agents == 1 or not rule.second_score
+        self.game_rules, self.second_rules = rules.program(rule), rules.sum_of(second_score, rule)
+        self.zero_sum = not second_score
         self.has_paddles, self.swapped_ports = rule.controller == "paddles", rule.swapped_ports
         self.first_line, self.height, self.last_line = rule.first_line, rule.height, SECOND_LINES[rule.display]
         actions = range(controllers.NUM_ACTIONS) if flag("full_action_space", full_action_space) else rule.actions
@@ -427,13 +430,19 @@ class Atari(wd.Environment):
         self, state: Mapping[str, npt.NDArray[Any]], start: Sequence[tuple[int, int, int]], neutral: int
     ) -> None:
         """Press SELECT until the game starts in the wanted mode. A copy of the console starts it: some show it then."""
+        select = [(0, 0, neutral & ~controllers.SELECT)] * SELECTING + [(0, 0, neutral)]
+        if self.game.menu:
+            self._play(state, select)
+        for bit in self.game.menu:
+            for action in [controllers.RIGHT] * bool(self.mode & bit) + [controllers.DOWN]:
+                self._play(state, [(action, 0, neutral)] * SELECTING + [(0, 0, neutral)] * SELECTING)
         table = rules.sum_of(self.game.mode, self.game)
         for _ in range(LONGEST_SELECTION):
             trial = {name: state[name].copy() for name in CONSOLE}
             self._play(trial, start, drawn=False)
             if rules.score_and_lives(trial["ram"], table)[0] == self.mode:
                 return
-            self._play(state, [(0, 0, neutral & ~controllers.SELECT)] * SELECTING + [(0, 0, neutral)])
+            self._play(state, select)
         raise DefinitionError(f"mode {self.mode} of {self.game.name} was not reached by pressing SELECT")
 
     def _started(self, console_state: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:

@@ -7,7 +7,7 @@ ale-py, and compares the rows of this table with it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from warpdrive.errors import DefinitionError, nearest
@@ -38,6 +38,20 @@ class Term(NamedTuple):
 
 
 ALL_ACTIONS = tuple(range(18))
+
+
+@dataclass(frozen=True)
+class Two:
+    """Rules of a game that differ with two players."""
+
+    mode: int
+    """The mode in which two play at the same time."""
+    score: tuple[Term, ...] = ()
+    """Terms whose sum is the first player's score; if there are none, those of one player."""
+    second_score: tuple[Term, ...] = ()
+    """Terms whose sum is the second player's score; if there are none, it loses what the first one gains."""
+    over: tuple[tuple[Compare, ...], ...] = ()
+    """The end of the game, as in ``Game``; if there is none, that with one player."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +93,10 @@ class Game:
     modes: tuple[int, ...] = (0,)
     mode: tuple[Term, ...] = ()
     """Terms whose sum is the mode; SELECT is pressed until it is the wanted one. None if there is one mode."""
-    mode_of_two: int | None = None
-    """The mode in which two play at the same time; None if there is none."""
-    second_score: tuple[Term, ...] = ()
-    """Terms whose sum is the second player's score; if there are none, it loses what the first one gains."""
+    menu: tuple[int, ...] = ()
+    """The bit of the mode that RIGHT sets in each line of the menu that SELECT opens, 0 in lines without one."""
+    two: Two | None = None
+    """Rules for two players at the same time; None if the game has no such mode."""
     difficulties: tuple[int, ...] = (0,)
     ignored: tuple[int, ...] = ()
     """Actions that ale-py replaces by 0."""
@@ -102,6 +116,13 @@ class Game:
     def keeps_lives(self) -> bool:
         """The memory alone does not give the number of lives."""
         return bool(self.start_lives or self.lives_if or self.loss or self.loss_if)
+
+    def for_two(self) -> Game:
+        """Return the game with its rules for two players."""
+        assert self.two is not None
+        return replace(
+            self, score=self.two.score or self.score, over=self.two.over or self.over, modes=(self.two.mode,)
+        )
 
 
 def _decimal(*addresses: int, unit: int = 1) -> tuple[Term, ...]:
@@ -251,7 +272,7 @@ _GAMES = (
         over=((Compare(0x92, "==", 0xC0),), (Compare(0x93, "==", 0xC0),),
               (Compare(0x90, "==", 0, mask=0xF0), Compare(0x91, "==", 0)),),
         mode=(Term(0xD9, -1, plus=1),),
-        mode_of_two=1,
+        two=Two(1),
         difficulties=(0, 1, 2, 3),
     ),
     Game(
@@ -327,7 +348,9 @@ _GAMES = (
         over=((Compare(0xF6, ">=", 0x24), Compare(0xFE, "==", 0xE7)),
               (Compare(0xF7, ">=", 0x24), Compare(0xFE, "==", 0xE7)),),
         modes=tuple(range(16)),
-        mode=(Term(0x80, mask=0x18, shift=3), Term(0x80, 4, mask=4, shift=2), Term(0x80, 8, mask=0x20, shift=5)),
+        mode=(Term(0x80, mask=0x18, shift=3), Term(0x80, 4, mask=4, shift=2), Term(0x80, 8, mask=0x60, shift=5)),
+        menu=(16, 0, 1, 2, 4, 8),
+        two=Two(16),
     ),
     Game(
         "enduro",
@@ -341,6 +364,20 @@ _GAMES = (
         start_actions=(1,),
     ),
     Game(
+        "entombed",
+        md5="6b683be69f92958abe0e2a9945157ad5",
+        cartridge="4K",
+        actions=ALL_ACTIONS,
+        score=(Term(0xE3),),
+        lives=(Term(weight=0, plus=1, when=(Compare(0xC7, "!=", 0, mask=0x03),)),),
+        over=((Compare(0xC7, "==", 0, mask=0x03),),),
+        difficulties=(0, 2),
+        mode=(Term(0xF4, -1, plus=1),),
+        two=Two(1, score=(Term(0xC7, mask=0x03), Term(0xC7, -1, mask=0x30, shift=4)),
+                over=((Compare(0xC7, "==", 0, mask=0x03),), (Compare(0xC7, "==", 0, mask=0x30),))),
+        start_actions=(1,),
+    ),
+    Game(
         "fishing_derby",
         md5="b8865f05676e64f3bec72b9defdacfa7",
         cartridge="2K",
@@ -349,7 +386,18 @@ _GAMES = (
         over=((Compare(0xBD, "==", 0x99),), (Compare(0xBE, "==", 0x99),),),
         difficulties=(0, 1, 2, 3),
         mode=(Term(0x80),),
-        mode_of_two=1,
+        two=Two(1),
+    ),
+    Game(
+        "flag_capture",
+        md5="30512e0e83903fc05541d2f6a6a62654",
+        cartridge="2K",
+        actions=ALL_ACTIONS,
+        score=_decimal(0xEA),
+        lives=(Term(weight=0, plus=1, when=(Compare(0xEB, "!=", 0),)),),
+        over=((Compare(0xEB, "==", 0),),),
+        modes=(8, 9, 10),
+        mode=(Term(0xD6),),
     ),
     Game(
         "freeway",
@@ -422,7 +470,7 @@ _GAMES = (
         modes=(0, 2),
         mode=(Term(0x80),),
         difficulties=(0, 1, 2, 3),
-        mode_of_two=1,
+        two=Two(1),
     ),
     Game(
         "jamesbond",
@@ -463,6 +511,20 @@ _GAMES = (
         score=_decimal(0x98, 0x99, 0x9A),
         lives=(Term(0x9D, mask=0x07, plus=1),),
         over=((Compare(0x9D, "==", 0xFF),),),
+    ),
+    Game(
+        "mario_bros",
+        md5="e908611d99890733be31733a979c62d8",
+        cartridge="F8",
+        actions=ALL_ACTIONS,
+        score=_decimal(0x89, 0x8A, unit=100),
+        lives=(Term(0x87),),
+        over=((Compare(0x87, "==", 0),),),
+        modes=(0, 2, 4, 6),
+        mode=(Term(0x80),),
+        two=Two(1, second_score=_decimal(0x8B, 0x8C, unit=100),
+                over=((Compare(0x87, "==", 0), Compare(0x88, "==", 0)),)),
+        start_actions=(1,) * 16,
     ),
     Game(
         "montezuma_revenge",
@@ -526,7 +588,7 @@ _GAMES = (
         over=((Compare(0x8D, "==", 21),), (Compare(0x8E, "==", 21),),),
         modes=(0, 1),
         mode=(Term(0x96),),
-        mode_of_two=2,
+        two=Two(2),
         difficulties=(0, 1, 2, 3),
         controller="paddles",
         swapped_ports=True,
@@ -635,8 +697,23 @@ _GAMES = (
         modes=tuple(range(16)),
         mode=(Term(0xDC),),
         difficulties=(0, 1),
-        mode_of_two=32,
-        second_score=_decimal(0xE7, 0xE9),
+        two=Two(32, second_score=_decimal(0xE7, 0xE9)),
+    ),
+    Game(
+        "space_war",
+        md5="b702641d698c60bcdc922dbd8c9dd49c",
+        cartridge="2K",
+        actions=ALL_ACTIONS,
+        score=_decimal(0xA7),
+        lives=(Term(weight=0, plus=1, when=(Compare(0x80, "!=", 0), Compare(0xA7, "!=", 0x0A),
+                                            Compare(0xA7, "!=", 0x10))),),
+        over=((Compare(0x80, "==", 0),), (Compare(0xA7, "==", 0x0A),), (Compare(0xA7, "==", 0x10),)),
+        modes=tuple(range(6, 18)),
+        mode=(Term(0x83, plus=1),),
+        two=Two(1, score=(Term(0xA7, bcd=True), Term(0xA8, -1, bcd=True)),
+                over=((Compare(0x80, "==", 0),), (Compare(0xA7, "==", 0x10),), (Compare(0xA8, "==", 0x10),))),
+        display="PAL",
+        height=250,
     ),
     Game(
         "star_gunner",
@@ -664,7 +741,7 @@ _GAMES = (
         mode=(Term(0xF9, plus=-1),),
         difficulties=(0, 1, 2, 3),
         swapped_ports=True,
-        mode_of_two=-1,
+        two=Two(-1),
     ),
     Game(
         "tennis",
@@ -683,7 +760,7 @@ _GAMES = (
         modes=(0, 2),
         mode=(Term(0x80),),
         difficulties=(0, 1, 2, 3),
-        mode_of_two=1,
+        two=Two(1),
     ),
     Game(
         "time_pilot",
@@ -755,8 +832,7 @@ _GAMES = (
         difficulties=(0, 1),
         swapped_ports=True,
         mode=(Term(0x81),),
-        mode_of_two=1,
-        second_score=_decimal(0x87, 0x85, unit=100),
+        two=Two(1, second_score=_decimal(0x87, 0x85, unit=100)),
     ),
     Game(
         "yars_revenge",

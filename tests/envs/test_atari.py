@@ -203,6 +203,13 @@ def test_a_lost_life_ends_an_episode_and_fire_begins_the_next(breakout: Atari) -
     assert ended["anew"] >= 4 and ended["continued"] >= 4 * ended["anew"]  # nobody presses fire but at the beginning
 
 
+@pytest.mark.parametrize(("game", "address", "bits"), [("double_dunk", 0x80, 0x40), ("mario_bros", 0x80, 0x01)])
+def test_the_mode_for_two_is_selected(game: str, address: int, bits: int) -> None:
+    for players in (1, 2):
+        state = Atari(game, players=players, noop_max=0, obs_type="ram").initial_state(np.random.default_rng(0))
+        assert (state["ram"][address - 0x80] & bits == bits) == (players == 2)
+
+
 def test_two_play_against_each_other() -> None:
     env = wd.EnvWrapper(Atari("pong", players=2, **MEMORY), 2, env_backend="cpu", reset_pool_size=2)  # type: ignore[arg-type]
     assert env.policy_tags == {"first": [0], "second": [1]}
@@ -233,7 +240,7 @@ def test_two_with_a_score_each(game: str, mode_byte: int, mode: int) -> None:
     assert total[0, 0] > 0 and total[1, 1] > 0 and total[0, 1] % 200 == total[1, 0] % 200 == 0
 
 
-@pytest.mark.parametrize("game", ["kangaroo", "zaxxon", "surround", "yars_revenge", "name_this_game"])
+@pytest.mark.parametrize("game", ["kangaroo", "zaxxon", "surround", "yars_revenge", "name_this_game", "double_dunk"])
 def test_modes_are_selected_and_start(game: str) -> None:
     rule, ale = games.game(game), started(game)
     for mode in rule.modes:
@@ -265,7 +272,7 @@ def test_the_screen_is_rendered_whatever_is_observed() -> None:
         ({"mode": 7}, "mode is 7, but pong has 0, 1"),
         (
             {"game": "breakout", "players": 2},
-            "players is 2, but breakout is for one; games for two are boxing, fishing",
+            "players is 2, but breakout is for one; games for two are boxing, double_dunk",
         ),
         ({"frame_skip": [4, 4]}, r"frame_skip is \[4, 4\], expected a second number, exclusive, from 5 to 1000"),
         ({"start_states": [{"ram": np.zeros(5)}]}, r"start_states\[0\] has the array 'ram' float64 \(5,\)"),

@@ -57,6 +57,18 @@ def test_the_table_agrees_with_ale_py(name: str) -> None:
     assert (game.height, 160) == ale.getScreenDims()
 
 
+# in the other two multi-agent-ale-py also takes points from players who wait
+WITH_TWO = [name for name in NAMES if games.game(name).two and name not in ("double_dunk", "tennis")]
+
+
+@pytest.mark.parametrize("name", exhaustive(WITH_TWO, ("entombed", "mario_bros", "pong", "space_war")))
+def test_rules_for_two_agree_with_multi_agent_ale_py(name: str) -> None:
+    pytest.importorskip("multi_agent_ale_py")
+    (frames, rewards, _), different = atari_rules_check.compare_two(games.game(name), 2, 2000)
+    assert different == [] and (frames == 2000 or name == "entombed")
+    assert rewards or name in ("ice_hockey", "mario_bros")
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if len(games.game(name).modes) > 1])
 def test_the_memory_gives_the_mode(name: str) -> None:
     game = games.game(name)
