@@ -23,6 +23,9 @@ from atari_game import NOOP, RAM, STYLES, actions, console
 from warpdrive.envs.atari import ale_state, games, rules
 from warpdrive.envs.atari.games import Compare, Game
 
+SINGLE = [name for name in games.GAMES if ale_py.ALEInterface.isSupportedROM(ale_py.roms.get_rom_path(name))]
+"""Games that ale-py plays; the others are for two, or only `multi-agent-ale-py` plays them."""
+
 
 class Record(NamedTuple):
     """Consecutive frames: results after each, and before the first one."""
@@ -193,15 +196,15 @@ def console_of_two(game: Game, seed: int) -> Any:
     for mode in ale.getAvailableModes(2):
         ale.setMode(mode)
         ale.reset_game()
-        if not game.mode or rules.score_and_lives(ale.getRAM(), table)[0] == game.two.mode:
+        if not game.mode or rules.score_and_lives(ale.getRAM(), table)[0] == game.two.modes[0]:
             return ale
-    raise ValueError(f"multi-agent-ale-py has no mode {game.two.mode} of {game.name}.")
+    raise ValueError(f"multi-agent-ale-py has no mode {game.two.modes[0]} of {game.name}.")
 
 
 def main() -> int:
     """Compare the named games, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="names of ale-py's ROMs (default: all of the table)")
+    parser.add_argument("names", nargs="*", help="names of ale-py's ROMs (default: all that it plays)")
     parser.add_argument("--episodes", type=int, default=12)
     parser.add_argument("--first", type=int, default=0, help="number of the first episode")
     parser.add_argument("--frames", type=int, default=5000, help="most frames of an episode")
@@ -220,7 +223,7 @@ def main() -> int:
             print(*lines[: options.show], sep="\n", end="\n" if lines else "")
             failed |= bool(lines)
         return int(failed)
-    for name in options.names or games.GAMES:
+    for name in options.names or SINGLE:
         game = games.game(name)
         counts, lines = [], []
         for kind in ("played", "written"):

@@ -202,7 +202,7 @@ class Atari(wd.Environment):
 
     What the score increased by in the frames of the step, as in ale-py; with `clip_rewards` its sign. With two players
     the second one's reward is that of the first with the other sign, but in games in which each has a score:
-    `mario_bros`, `space_invaders` and `wizard_of_wor`.
+    `joust`, `mario_bros`, `space_invaders` and `wizard_of_wor`.
 
     ## Starting State
 
@@ -304,6 +304,8 @@ class Atari(wd.Environment):
                 two = ", ".join(name for name, other in games.GAMES.items() if other.two is not None)
                 raise DefinitionError(f"players is 2, but {rule.name} is for one; games for two are {two}")
             rule, second_score = rule.for_two(), rule.two.second_score
+        elif not rule.modes:
+            raise DefinitionError(f"players is {self.num_agents}, but {rule.name} is for two: players=2")
         self.game = rule
         self.shortest_skip, self.longest_skip = _frame_skips(frame_skip)
         self.repeat_probability = parameters.real(

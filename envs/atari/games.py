@@ -44,8 +44,8 @@ ALL_ACTIONS = tuple(range(18))
 class Two:
     """Rules of a game that differ with two players."""
 
-    mode: int
-    """The mode in which two play at the same time."""
+    modes: tuple[int, ...]
+    """Modes in which two play at the same time."""
     score: tuple[Term, ...] = ()
     """Terms whose sum is the first player's score; if there are none, those of one player."""
     second_score: tuple[Term, ...] = ()
@@ -91,6 +91,7 @@ class Game:
     rewards: tuple[int, int] = (-(2**31), 2**31 - 1)
     """Least and largest reward of a frame."""
     modes: tuple[int, ...] = (0,)
+    """Modes for one player; none if the game is for two only."""
     mode: tuple[Term, ...] = ()
     """Terms whose sum is the mode; SELECT is pressed until it is the wanted one. None if there is one mode."""
     menu: tuple[int, ...] = ()
@@ -120,9 +121,7 @@ class Game:
     def for_two(self) -> Game:
         """Return the game with its rules for two players."""
         assert self.two is not None
-        return replace(
-            self, score=self.two.score or self.score, over=self.two.over or self.over, modes=(self.two.mode,)
-        )
+        return replace(self, score=self.two.score or self.score, over=self.two.over or self.over, modes=self.two.modes)
 
 
 def _decimal(*addresses: int, unit: int = 1) -> tuple[Term, ...]:
@@ -272,7 +271,7 @@ _GAMES = (
         over=((Compare(0x92, "==", 0xC0),), (Compare(0x93, "==", 0xC0),),
               (Compare(0x90, "==", 0, mask=0xF0), Compare(0x91, "==", 0)),),
         mode=(Term(0xD9, -1, plus=1),),
-        two=Two(1),
+        two=Two((1,)),
         difficulties=(0, 1, 2, 3),
     ),
     Game(
@@ -313,6 +312,19 @@ _GAMES = (
         mode=(Term(0xE0),),
     ),
     Game(
+        "combat",
+        md5="0ef64cdbecccb7049752a3de0b7ade14",
+        cartridge="2K",
+        actions=ALL_ACTIONS,
+        score=(Term(0xA1, bcd=True), Term(0xA2, -1, bcd=True)),
+        over=((Compare(0x88, "==", 0),),),
+        modes=(),
+        mode=(Term(0x80, plus=1),),
+        two=Two(tuple(range(1, 28))),
+        display="PAL",
+        height=250,
+    ),
+    Game(
         "crazy_climber",
         md5="55ef7b65066428367844342ed59f956c",
         cartridge="F8",
@@ -350,7 +362,7 @@ _GAMES = (
         modes=tuple(range(16)),
         mode=(Term(0x80, mask=0x18, shift=3), Term(0x80, 4, mask=4, shift=2), Term(0x80, 8, mask=0x60, shift=5)),
         menu=(16, 0, 1, 2, 4, 8),
-        two=Two(16),
+        two=Two(tuple(range(16, 32))),
     ),
     Game(
         "enduro",
@@ -373,7 +385,7 @@ _GAMES = (
         over=((Compare(0xC7, "==", 0, mask=0x03),),),
         difficulties=(0, 2),
         mode=(Term(0xF4, -1, plus=1),),
-        two=Two(1, score=(Term(0xC7, mask=0x03), Term(0xC7, -1, mask=0x30, shift=4)),
+        two=Two((1,), score=(Term(0xC7, mask=0x03), Term(0xC7, -1, mask=0x30, shift=4)),
                 over=((Compare(0xC7, "==", 0, mask=0x03),), (Compare(0xC7, "==", 0, mask=0x30),))),
         start_actions=(1,),
     ),
@@ -386,7 +398,7 @@ _GAMES = (
         over=((Compare(0xBD, "==", 0x99),), (Compare(0xBE, "==", 0x99),),),
         difficulties=(0, 1, 2, 3),
         mode=(Term(0x80),),
-        two=Two(1),
+        two=Two((1,)),
     ),
     Game(
         "flag_capture",
@@ -470,7 +482,7 @@ _GAMES = (
         modes=(0, 2),
         mode=(Term(0x80),),
         difficulties=(0, 1, 2, 3),
-        two=Two(1),
+        two=Two((1,)),
     ),
     Game(
         "jamesbond",
@@ -482,6 +494,19 @@ _GAMES = (
         over=((Compare(0x86, "==", 0, mask=0x0F), Compare(0x8C, "==", 0x68)),),
         modes=(0, 1),
         mode=(Term(0x8C),),
+    ),
+    Game(
+        "joust",
+        md5="3276c777cbe97cdd2b4a63ffc16b7151",
+        cartridge="F8",
+        actions=ALL_ACTIONS,
+        score=_decimal(0x83, 0x85, 0x87),
+        lives=(Term(0x81, mask=0x0F, plus=1, when=(Compare(0x81, "!=", 0xFF),)),),
+        over=((Compare(0x81, "==", 0xFF),),),
+        modes=(0, 2),
+        mode=(Term(0xF8),),
+        two=Two((1, 3), second_score=_decimal(0x84, 0x86, 0x88),
+                over=((Compare(0x81, "==", 0xFF), Compare(0x82, "==", 0xFF)),)),
     ),
     Game(
         "kangaroo",
@@ -522,7 +547,7 @@ _GAMES = (
         over=((Compare(0x87, "==", 0),),),
         modes=(0, 2, 4, 6),
         mode=(Term(0x80),),
-        two=Two(1, second_score=_decimal(0x8B, 0x8C, unit=100),
+        two=Two((1, 3, 5, 7), second_score=_decimal(0x8B, 0x8C, unit=100),
                 over=((Compare(0x87, "==", 0), Compare(0x88, "==", 0)),)),
         start_actions=(1,) * 16,
     ),
@@ -588,7 +613,7 @@ _GAMES = (
         over=((Compare(0x8D, "==", 21),), (Compare(0x8E, "==", 21),),),
         modes=(0, 1),
         mode=(Term(0x96),),
-        two=Two(2),
+        two=Two((2,)),
         difficulties=(0, 1, 2, 3),
         controller="paddles",
         swapped_ports=True,
@@ -697,7 +722,7 @@ _GAMES = (
         modes=tuple(range(16)),
         mode=(Term(0xDC),),
         difficulties=(0, 1),
-        two=Two(32, second_score=_decimal(0xE7, 0xE9)),
+        two=Two((32,), second_score=_decimal(0xE7, 0xE9)),
     ),
     Game(
         "space_war",
@@ -710,7 +735,7 @@ _GAMES = (
         over=((Compare(0x80, "==", 0),), (Compare(0xA7, "==", 0x0A),), (Compare(0xA7, "==", 0x10),)),
         modes=tuple(range(6, 18)),
         mode=(Term(0x83, plus=1),),
-        two=Two(1, score=(Term(0xA7, bcd=True), Term(0xA8, -1, bcd=True)),
+        two=Two(tuple(range(1, 6)), score=(Term(0xA7, bcd=True), Term(0xA8, -1, bcd=True)),
                 over=((Compare(0x80, "==", 0),), (Compare(0xA7, "==", 0x10),), (Compare(0xA8, "==", 0x10),))),
         display="PAL",
         height=250,
@@ -741,7 +766,7 @@ _GAMES = (
         mode=(Term(0xF9, plus=-1),),
         difficulties=(0, 1, 2, 3),
         swapped_ports=True,
-        two=Two(-1),
+        two=Two((-1,)),
     ),
     Game(
         "tennis",
@@ -760,7 +785,7 @@ _GAMES = (
         modes=(0, 2),
         mode=(Term(0x80),),
         difficulties=(0, 1, 2, 3),
-        two=Two(1),
+        two=Two((1,)),
     ),
     Game(
         "time_pilot",
@@ -832,7 +857,7 @@ _GAMES = (
         difficulties=(0, 1),
         swapped_ports=True,
         mode=(Term(0x81),),
-        two=Two(1, second_score=_decimal(0x87, 0x85, unit=100)),
+        two=Two((1,), second_score=_decimal(0x87, 0x85, unit=100)),
     ),
     Game(
         "yars_revenge",

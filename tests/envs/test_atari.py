@@ -270,9 +270,10 @@ def test_the_screen_is_rendered_whatever_is_observed() -> None:
             "obs_type is 'gray', but it must be one of grayscale, rgb, ram. Did you mean 'grayscale'?",
         ),
         ({"mode": 7}, "mode is 7, but pong has 0, 1"),
+        ({"game": "combat"}, "players is 1, but combat is for two: players=2"),
         (
             {"game": "breakout", "players": 2},
-            "players is 2, but breakout is for one; games for two are boxing, double_dunk",
+            "players is 2, but breakout is for one; games for two are boxing, combat, double_dunk",
         ),
         ({"frame_skip": [4, 4]}, r"frame_skip is \[4, 4\], expected a second number, exclusive, from 5 to 1000"),
         ({"start_states": [{"ram": np.zeros(5)}]}, r"start_states\[0\] has the array 'ram' float64 \(5,\)"),
