@@ -158,8 +158,8 @@ def differences(game: Game, record: Record) -> list[str]:
 
 def compare_two(game: Game, number: int, frames: int) -> tuple[np.ndarray, list[str]]:
     """Play an episode of two players; return frames, rewards and ends, and a line for each frame that differs."""
-    ale = console_of_two(game, number)
     generator = np.random.default_rng(number)
+    ale = console_of_two(game, number, int(generator.choice(game.two.modes)) if number % 3 == 0 else game.two.modes[0])
     chosen, held = ale.getMinimalActionSet(), (4, 8, 20, 1)[number % 4]
     memories, rewards, over = [ale.getRAM().copy()], [[0, 0]], [False]
     while not over[-1] and len(over) <= frames:
@@ -184,8 +184,8 @@ def compare_two(game: Game, number: int, frames: int) -> tuple[np.ndarray, list[
     return counts, lines
 
 
-def console_of_two(game: Game, seed: int) -> Any:
-    """Return the console of `multi-agent-ale-py` in the mode in which two play at the same time."""
+def console_of_two(game: Game, seed: int, wanted: int) -> Any:
+    """Return the console of `multi-agent-ale-py` at the start of a mode, which has another number there."""
     import multi_agent_ale_py
 
     table = rules.sum_of(game.mode, game)
@@ -196,9 +196,9 @@ def console_of_two(game: Game, seed: int) -> Any:
     for mode in ale.getAvailableModes(2):
         ale.setMode(mode)
         ale.reset_game()
-        if not game.mode or rules.score_and_lives(ale.getRAM(), table)[0] == game.two.modes[0]:
+        if not game.mode or rules.score_and_lives(ale.getRAM(), table)[0] == wanted:
             return ale
-    raise ValueError(f"multi-agent-ale-py has no mode {game.two.modes[0]} of {game.name}.")
+    raise ValueError(f"multi-agent-ale-py has no mode {wanted} of {game.name}.")
 
 
 def main() -> int:

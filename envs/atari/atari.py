@@ -29,7 +29,7 @@ CONSOLE = ("ram", "registers", "cartridge_ram", "screen")
 """Arrays of a console."""
 SELECTING = 10
 """Frames for which SELECT, and what chooses in menus, is pressed; fewer are too few for some games."""
-LONGEST_SELECTION = 100
+LONGEST_SELECTION = 150
 """Number of times that SELECT is pressed in search of a mode."""
 
 

@@ -482,7 +482,7 @@ _GAMES = (
         modes=(0, 2),
         mode=(Term(0x80),),
         difficulties=(0, 1, 2, 3),
-        two=Two((1,)),
+        two=Two((1, 3)),
     ),
     Game(
         "jamesbond",
@@ -613,7 +613,7 @@ _GAMES = (
         over=((Compare(0x8D, "==", 21),), (Compare(0x8E, "==", 21),),),
         modes=(0, 1),
         mode=(Term(0x96),),
-        two=Two((2,)),
+        two=Two((2, 3, 8, 9, 12, 13, 18, 19, *range(22, 28), 34, 35, 38, 39, *range(42, 46))),
         difficulties=(0, 1, 2, 3),
         controller="paddles",
         swapped_ports=True,
@@ -722,7 +722,7 @@ _GAMES = (
         modes=tuple(range(16)),
         mode=(Term(0xDC),),
         difficulties=(0, 1),
-        two=Two((32,), second_score=_decimal(0xE7, 0xE9)),
+        two=Two(tuple(range(32, 64)), second_score=_decimal(0xE7, 0xE9)),
     ),
     Game(
         "space_war",
@@ -766,7 +766,7 @@ _GAMES = (
         mode=(Term(0xF9, plus=-1),),
         difficulties=(0, 1, 2, 3),
         swapped_ports=True,
-        two=Two((-1,)),
+        two=Two((-1, *range(3, 11))),
     ),
     Game(
         "tennis",
@@ -785,7 +785,7 @@ _GAMES = (
         modes=(0, 2),
         mode=(Term(0x80),),
         difficulties=(0, 1, 2, 3),
-        two=Two((1,)),
+        two=Two((1, 3)),
     ),
     Game(
         "time_pilot",
