@@ -322,7 +322,7 @@ else:
 # ## Where next
 #
 # - [The runtime](02_runtime.ipynb) looks at what is underneath: devices, arrays, kernels and their launches.
-# - [An environment of one's own](05_own_environment.ipynb) develops one step by step, with checks and tests.
+# - [An environment of your own](05_own_environment.ipynb) develops one step by step, with checks and tests.
 # - [Training](07_training.ipynb) explains the curves of a run, and what to tune.
 # - Put the kernels and the class into a file, `ring_pursuit.py`, and the settings into a YAML file with
 #   `env: {name: "ring_pursuit.py:RingPursuit"}`: then `warpdrive train ring_pursuit.yaml` does all of the above, with

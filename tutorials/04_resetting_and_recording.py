@@ -402,7 +402,7 @@ else:
 # %% [markdown]
 # ## Where next
 #
-# - [An environment of one's own](05_own_environment.ipynb) goes through all parts of an environment, and tests them.
+# - [An environment of your own](05_own_environment.ipynb) goes through all parts of an environment, and tests them.
 # - [Training](07_training.ipynb): curves of a run, and what to tune.
 # - [Writing environments](../docs/guides/authoring.md#start-states-and-saved-states) describes start states, saved states and
 #   recordings in full.

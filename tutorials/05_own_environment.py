@@ -1,5 +1,5 @@
 # %% [markdown]
-# # An environment of one's own
+# # An environment of your own
 #
 # Three robots harvest an orchard: they move over a grid, and whoever reaches a ripe fruit picks it. Can they learn to share the
 # work? To find out, the game has to exist first.
@@ -441,8 +441,8 @@ for result in json.loads(Path(run, "evaluation.json").read_text()):
 # %% [markdown]
 # Five robots instead of three needed no change of the code: the number of agents is a parameter of the constructor. With
 # `wd.register("orchard", SharedOrchard)` the environment has a name, as those of the library do; a package registers its
-# environments with the entry point `warpdrive.environments`. `warpdrive init my_game` creates such a package, with tests and a run
-# configuration.
+# environments with the entry point `warpdrive.environments`. `warpdrive init my_game` writes an environment to start from, with
+# tests and a run configuration.
 
 # %%
 wd.register("orchard", SharedOrchard)
