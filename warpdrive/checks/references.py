@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
@@ -112,7 +112,8 @@ class PettingZooReference:
     Args:
         environment: The environment under test.
         original: The parallel environment.
-        put: As in :class:`GymnasiumReference`. ``original.agents`` is set before, by ``active``.
+        put: As in :class:`GymnasiumReference`. ``original.agents`` is set before, by ``active``, which is assigned to
+            an attribute only if a dictionary names one.
         observe: A function ``observe(original)`` that returns the observations by agent, for the comparison of first
             observations.
         truncates: If True, ``truncated`` is compared as well: ``put`` must set the original's clock to
@@ -134,7 +135,7 @@ class PettingZooReference:
                 f"has {environment.num_agents}"
             )
         self.environment, self.original, self._observe, self.truncates = environment, original, observe, truncates
-        self._attributes = _Attributes(environment, original.unwrapped, put)
+        self._attributes = _Attributes(environment, original.unwrapped, put, without=("active",))
         self._seen: Mapping[str, Any] = {}
         self._actions = action_arrays(environment)
         self._has_active = False
@@ -145,7 +146,7 @@ class PettingZooReference:
         self._has_active = "active" in state
         active = state.get("active", np.ones(len(self.names), bool))
         self.original.unwrapped.agents = [name for name, here in zip(self.names, active, strict=True) if here]
-        self._attributes.put({name: value for name, value in state.items() if name != "active"})
+        self._attributes.put(state)
         self._seen = {} if self._observe is None else self._observe(self.original.unwrapped)
 
     def step(self, actions: Any) -> Mapping[str, Any]:
@@ -155,12 +156,14 @@ class PettingZooReference:
         for array in self._actions:
             rows = actions[array.path[0]] if array.path else actions
             for agent, row in zip(array.agents, rows, strict=True):
-                given[self.names[agent]] = np.asarray(row) if np.ndim(row) else int(row)
+                given[self.names[agent]] = int(row) if array.choices and not np.ndim(row) else np.asarray(row)
         self._seen, rewards, terminations, truncations, _ = self.original.step(
             {name: action for name, action in given.items() if name in acting}
         )
         after: dict[str, Any] = {
-            "rewards": np.ma.masked_invalid([rewards.get(name, np.nan) for name in self.names]),
+            "rewards": np.ma.MaskedArray(
+                [rewards.get(name, 0.0) for name in self.names], mask=[name not in rewards for name in self.names]
+            ),
             "terminated": all(terminations.values()),
             **self._attributes.values(),
         }
@@ -238,13 +241,14 @@ def _own(environment: Environment) -> StepReference:
 class _Attributes:
     """Attributes of an original that hold the arrays of a state."""
 
-    def __init__(self, environment: Environment, original: Any, put: Put) -> None:
+    def __init__(self, environment: Environment, original: Any, put: Put, without: Sequence[str] = ()) -> None:
         self.environment, self.original = environment, original
         self._put = put if callable(put) else None
         self._names = dict(put) if isinstance(put, Mapping) else {}
         self._takes_all = put is None
         if self._takes_all:
-            self._names = {name: name for name in environment.initial_state(np.random.default_rng(0))}
+            arrays = environment.initial_state(np.random.default_rng(0))
+            self._names = {name: name for name in arrays if name not in without}
 
     def put(self, state: dict[str, Any]) -> None:
         if self._put is not None:

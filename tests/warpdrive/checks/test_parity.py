@@ -12,6 +12,7 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
+from warpdrive.checks.agreement import Trials
 from warpdrive.errors import DefinitionError
 from warpdrive.testing import Draws, GymnasiumReference, ParityReport, PettingZooReference, check_parity
 from warpdrive.training.cli.main import main
@@ -272,6 +273,16 @@ def test_decisions_that_depend_on_rounding_are_counted_and_others_are_difference
     assert not report and report.first.array == "terminated" and not report.doubtful
 
 
+def test_steps_in_which_known_differences_occur_again_are_not_examined(monkeypatch):
+    class Stronger(BallEnv):
+        push = 3.0
+
+    examined, reproduces = [], Trials.reproduces
+    monkeypatch.setattr(Trials, "reproduces", lambda *given: examined.append(given) or reproduces(*given))
+    report = check_parity(Ball(), Stronger, episodes=20)
+    assert report.first.count > 100 and 0 < len(examined) <= len(report.differences)
+
+
 def test_few_doubtful_decisions_are_equal():
     assert ParityReport("ours", "theirs", steps=1000, doubtful=10)
     assert not ParityReport("ours", "theirs", steps=1000, doubtful=11)
@@ -366,6 +377,47 @@ def test_a_parallel_environment_whose_agents_leave():
     report = check_parity(Hunt(), lambda env: hunters(env, price=-2.0), episodes=20)
     assert not report and report.first.array == "rewards" and report.first.agent in (1, 2)
     assert report.first.source == "rewards[env, agent] = -1" and report.first.whole_episodes
+
+
+class FlaggedEnv(HuntEnv):
+    """The same, with a flag for each agent."""
+
+    def reset(self, seed=None, options=None):
+        self.here = np.ones(3, bool)
+        return super().reset(seed)
+
+    def step(self, actions):
+        assert self.here.tolist() == [agent in self.agents for agent in self.possible_agents]
+        result = super().step(actions)
+        self.here &= [not result[2].get(agent) or agent == "wolf" for agent in self.possible_agents]
+        return result
+
+
+def test_flags_of_agents_are_put_by_name_or_by_a_function():
+    def put_all(original, state):
+        put(original, state)
+        original.here = state["active"]
+
+    by_name = {"place": "place", "timestep": "timestep", "active": "here"}
+    for given in (by_name, put_all):
+        make = lambda env, given=given: PettingZooReference(env, FlaggedEnv(), given)  # noqa: E731
+        report = check_parity(Hunt(), make, episodes=20)
+        assert report and {"active", "rewards"} <= set(report.arrays) and report.terminated
+
+
+def test_rewards_of_the_original_that_are_nan_are_compared():
+    report = check_parity(Hunt(), lambda env: hunters(env, price=float("nan")), episodes=5)
+    assert not report and report.first.array == "rewards"
+
+
+def test_actions_of_a_box_without_axes_keep_their_fractions():
+    class Throttle(Hunt):
+        action_space = spaces.Box(-1.0, 1.0, (), np.float32)
+
+    original, taken = HuntEnv(), []
+    original.step = lambda actions: taken.append(actions) or ({}, {}, {"wolf": False}, {}, {})
+    PettingZooReference(Throttle(), original, put).step(np.array([0.5, -0.25, 0.0], np.float32))
+    assert taken == [{"wolf": 0.5, "a": -0.25, "b": 0.0}]
 
 
 def test_shipped_environments_name_their_reference():
