@@ -87,7 +87,7 @@ def _properties(name: str, where: str, env: Environment) -> str:
 def _space(space: Any) -> str:
     if isinstance(space, dict):
         return ", ".join(f"{_space(own)} (`{tag}`)" for tag, own in space.items())
-    if isinstance(space, spaces.Box) and len(space.shape) > 1:  # its bounds can fill a page
+    if isinstance(space, spaces.Box) and (len(space.shape) > 1 or space.low.size > 12):  # its bounds can fill a page
         return f"`Box({space.low.min()}, {space.high.max()}, {space.shape}, {space.dtype})`"
     return f"`{' '.join(str(space).split())}`"
 

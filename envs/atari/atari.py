@@ -200,9 +200,9 @@ class Atari(wd.Environment):
 
     ## Rewards
 
-    What the score increased by in the frames of the step, as in ale-py; with `clip_rewards` its sign. With two players
-    the second one's reward is that of the first with the other sign, but in games in which each has a score:
-    `joust`, `mario_bros`, `space_invaders` and `wizard_of_wor`.
+    The increase of the score in the frames of the step, as in ale-py; with `clip_rewards` its sign. With two players
+    the game is zero-sum, except for `joust`, `mario_bros`, `space_invaders` and `wizard_of_wor`, in which each
+    player has a score.
 
     ## Starting State
 

@@ -427,7 +427,7 @@ def draw_enemies(
 
 
 class Smax(wd.Environment):
-    """Fight an army of units with one's own, in battles like those of StarCraft.
+    """Command an army of units against another one, in battles like those of StarCraft.
 
     ## Description
 

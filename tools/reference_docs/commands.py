@@ -20,8 +20,9 @@ their own, and the targets of the Makefile. `warpdrive <command> --help` prints 
 the same as `warpdrive`.
 
 A `<run>` is a run folder, `runs/<name>` for the latest run of that name, or, where it says so, a checkpoint. An
-`<env or yaml>` is the name of an environment with a shipped run configuration, or the path of a YAML file.
-`key=value` overrides a [configuration key](configuration.md#overriding-keys)."""
+`<env or yaml>` is a [name of an environment](../guides/authoring.md#registering-environments) or of a shipped run
+configuration, or the path of a YAML file. `key=value` overrides a [configuration
+key](configuration.md#overriding-keys)."""
 
 OUTPUT = """\
 ## Output and exit codes
@@ -114,7 +115,8 @@ _VARIABLES = (
     ("`PYTHON`", "interpreter of the virtual environment, or of a machine with a GPU", "`python3`"),
     ("`CONSTRAINTS`", "file of the versions to install; `/dev/null` for the newest ones", "`constraints.txt`"),
     ("`WHEELS`", "folder of the wheels for a GPU machine without a network", "`wheels`"),
-    ("`OPTIONS`", "options of the command behind a `gpu-` target", "none"),
+    ("`GAME`, `FRAMES`, `SEED`", "what `make atari-check` compares", "`all`, `2000`, `0`"),
+    ("`OPTIONS`", "options of the command behind `atari-check` or a `gpu-` target", "none"),
 )
 
 
