@@ -87,8 +87,8 @@ reach 0.
 OTHER_LIBRARIES = """\
 ## Names in other libraries
 
-Names of Stable-Baselines3, RLlib, CleanRL, rsl_rl, skrl, Spinning Up and Tianshou are not accepted, but the error names
-the key: `policy.agent.learning_rate: unknown key, expected one of [...]. Did you mean 'lr'?`
+Names of Stable-Baselines3, RLlib, CleanRL, EPyMARL, rsl_rl, skrl, Spinning Up and Tianshou are not accepted, but the
+error names the key: `policy.agent.learning_rate: unknown key, expected one of [...]. Did you mean 'lr'?`
 """
 
 COUNT = 2**63

@@ -59,6 +59,8 @@ def test_a_trainer_takes_it() -> None:
             "TrainerConfig: num_env: unknown key",
         ),
         (lambda: wd.PPOConfig(learning_rate=1e-3), "PPOConfig: learning_rate: unknown key, .* Did you mean 'lr'"),
+        (lambda: wd.QMIXConfig(mixing_embed_dim=32), "mixing_embed_dim: unknown key, .* Did you mean 'mixing_units'"),
+        (lambda: wd.PPOConfig(obs_agent_id=True), "obs_agent_id: unknown key, .* Did you mean 'agent_ids'"),
         (lambda: wd.PPOConfig(lr=-1.0), "PPOConfig: lr: found -1.0 .a number., expected a number greater than 0"),
         (lambda: wd.PPOConfig(model={"hiden": [8]}), "PPOConfig: model.hiden: unknown key, .* Did you mean 'hidden'"),
         (lambda: wd.RunConfig(env="cartpol", trainer=SIZES, policy={}), "Did you mean 'cartpole'"),
