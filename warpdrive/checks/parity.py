@@ -176,7 +176,8 @@ class ParityReport:
         head = f"{self.environment} and {self.reference}: {result}"
         done = f"{self.steps:,} steps and {self.episodes:,} episodes compared, {self.terminated:,} terminated"
         names = ", ".join(f"{name} {largest:.1e}" if largest else name for name, largest in self.arrays.items())
-        doubt = f"; {self.doubtful} decisions depend on rounding" if self.doubtful else ""
+        decisions = "1 decision depends" if self.doubtful == 1 else f"{self.doubtful} decisions depend"
+        doubt = f"; {decisions} on rounding" if self.doubtful else ""
         shown = [*self.differences, *([self.first_doubtful] if self.first_doubtful and self.is_doubtful else [])]
         return "\n".join([f"{head} ({done}{doubt})", f"  arrays: {names}", *(f"  {found}" for found in shown)])
 

@@ -287,6 +287,7 @@ def test_few_doubtful_decisions_are_equal():
     assert ParityReport("ours", "theirs", steps=1000, doubtful=10)
     assert not ParityReport("ours", "theirs", steps=1000, doubtful=11)
     assert ParityReport("ours", "theirs", steps=10, doubtful=1)
+    assert "; 1 decision depends on rounding)" in str(ParityReport("ours", "theirs", steps=10, doubtful=1))
 
 
 def test_masked_elements_are_not_compared():
