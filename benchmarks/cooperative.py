@@ -3,6 +3,7 @@
     python benchmarks/cooperative.py                                  # all tasks and algorithms, five seeds
     python benchmarks/cooperative.py lbf rware-tiny-2ag               # a family and a task
     python benchmarks/cooperative.py lbf --algorithms ippo --seeds 1  # one seed of an algorithm
+    python benchmarks/cooperative.py lbf --reproduce --seeds 1        # again, although its results are stored
     python benchmarks/cooperative.py --list                           # the runs, and which of them are finished
     python benchmarks/cooperative.py --report                         # write the pages again, train nothing
     python benchmarks/cooperative.py --quick                          # a smoke test: one short run each, no pages
@@ -47,27 +48,27 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (RESULTS / "cooperative.md", ROOT / "docs" / "reference" / "cooperative.md")
 CURVES = ROOT / "docs" / "images" / "curves"
-PACKAGES = {"mpe": "mpe2", "lbf": "lbforaging", "rware": "rware", "overcooked": "overcooked_ai_py"}
+PACKAGES = {
+    "mpe": ("mpe2", "mpe2"),
+    "lbf": ("lbforaging", "lbforaging"),
+    "rware": ("rware", "rware"),
+    "overcooked": ("overcooked_ai_py", "--no-deps overcooked_ai==1.1.0"),  # its rules need neither gym nor pygame
+}
+"""Module of a family's original environments, and what pip installs."""
 QUICK_STEPS, QUICK_EPISODES = 1e-9, 2  # one update
 EPISODES = 100
 
 Job = tuple[Task, str, int]
 
 
-def missing(task: Task, algorithm: str) -> str | None:
-    """Return why a task cannot be trained with an algorithm on this machine; None if it can."""
-    import warpdrive as wd
-    from warpdrive.training.config.schema import POLICY_CONFIGS
-
-    package = PACKAGES.get(task.family)
-    if task.environment not in wd.registered_names():
-        return f"there is no environment '{task.environment}'"
-    if package and importlib.util.find_spec(package) is None:
-        return f"the package {package} is not installed"
+def missing(task: Task) -> str | None:
+    """Return what is missing on this machine to train and evaluate a task; None if nothing is."""
+    module, package = PACKAGES.get(task.family, (None, None))
+    if module and importlib.util.find_spec(module) is None:
+        return f"{module} is not installed: pip install {package}"
     if task.opponent and CHECKOUT not in os.environ:
         return f"{CHECKOUT} is not set to a checkout of EPyMARL"
-    section = configuration(task, algorithm, 0, "")["policy"][task.learning[0]]["algorithm"]
-    return None if section in POLICY_CONFIGS else f"there is no algorithm '{section}'"
+    return None
 
 
 def measured(job: Job, options: argparse.Namespace) -> Run:
@@ -87,13 +88,19 @@ def measured(job: Job, options: argparse.Namespace) -> Run:
     return found
 
 
-def run_all(jobs: list[Job], options: argparse.Namespace) -> list[str]:
+def run_all(jobs: list[Job], options: argparse.Namespace, stored: list[Run]) -> list[str]:
     """Run what is not finished, several processes at a time, and write the results after each.
+
+    Args:
+        jobs: The runs.
+        options: The options of the command.
+        stored: Results that a reproduced run is printed beside.
 
     Returns:
         A line for each run that failed.
     """
     began, failed, count = time.perf_counter(), [], 0
+    scores = {(run.task, run.algorithm, run.seed): f"stored: {run.score:.2f}, " for run in stored}
     with ThreadPoolExecutor(options.processes) as pool:
         waiting = {pool.submit(measured, job, options): job for job in jobs}
         for future in as_completed(waiting):
@@ -108,8 +115,9 @@ def run_all(jobs: list[Job], options: argparse.Namespace) -> list[str]:
                 print(f"{head}: failed: {error}", file=sys.stderr, flush=True)
                 continue
             steps = f"{run.env_steps:,} steps in {run.minutes:.1f} min"
-            print(f"{head}: {run.score:.2f} ({steps}); {hours:.1f} h left", file=sys.stderr, flush=True)
-            if not options.quick:
+            before = scores.get((task.name, algorithm, seed), "") if options.reproduce else ""
+            print(f"{head}: {run.score:.2f} ({before}{steps}); {hours:.1f} h left", file=sys.stderr, flush=True)
+            if not (options.quick or options.reproduce):
                 write([run], with_curves=False)
     return failed
 
@@ -147,6 +155,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--episodes", type=int, default=EPISODES, help="evaluation episodes (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "cooperative", help="of the finished runs")
     parser.add_argument("--quick", action="store_true", help="one update and two episodes each; writes no pages")
+    parser.add_argument(
+        "--reproduce",
+        action="store_true",
+        help="train runs whose results are stored, too, and print both; writes no pages, and keeps what is in --folder",
+    )
     parser.add_argument("--list", action="store_true", help="print the runs")
     parser.add_argument("--report", action="store_true", help="write the pages and the learning curves only")
     parser.add_argument("--here", type=int, metavar="SEED", help=argparse.SUPPRESS)  # one run, in this process
@@ -165,15 +178,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     jobs: list[Job] = []
     for task in chosen(options.tasks):
-        for algorithm in algorithms_of(task):
-            if algorithm not in algorithms:
-                continue
-            if reason := missing(task, algorithm):
-                print(f"{task.name} {algorithm} is left out: {reason}", file=sys.stderr)
-                continue
-            jobs += [(task, algorithm, seed) for seed in range(options.seeds)]
+        if reason := missing(task):
+            print(f"{task.name} is left out: {reason}", file=sys.stderr)
+            continue
+        taken = [algorithm for algorithm in algorithms_of(task) if algorithm in algorithms]
+        jobs += [(task, algorithm, seed) for algorithm in taken for seed in range(options.seeds)]
     stored = read(RESULTS / "cooperative.json")
-    found = {job: finished(options.folder, *job, options.steps, stored) for job in jobs}
+    known = [] if options.reproduce else stored
+    found = {job: finished(options.folder, *job, options.steps, known) for job in jobs}
     if options.list:
         width = max(len(task.name) for task in TASKS.values()) + 2
         for (task, algorithm, seed), run in found.items():
@@ -182,10 +194,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{task.name:{width}}{algorithm:9}{seed:3}  {steps:>12,} steps  {state}")
         return 0
     done = [run for run in found.values() if run is not None]
-    if done and not options.quick:
+    writes = not (options.quick or options.reproduce)
+    if done and writes:
         write(done, with_curves=False)
-    failed = run_all([job for job, run in found.items() if run is None], options)
-    if not options.quick:
+    failed = run_all([job for job, run in found.items() if run is None], options, stored)
+    if writes:
         write([], with_curves=True)
     print("\n".join(["failed:", *failed]) if failed else "all runs are finished", file=sys.stderr)
     return 1 if failed else 0

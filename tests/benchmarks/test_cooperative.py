@@ -100,6 +100,14 @@ def test_finished_runs_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert f"{run.score:.2f} in" in capsys.readouterr().out
 
 
+def test_stored_runs_can_be_reproduced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = ["matrix-climbing", "--algorithms", "ippo", "--seeds", "1", "--folder", str(tmp_path), "--list"]
+    assert cooperative.main(listed) == 0
+    assert "to do" not in capsys.readouterr().out
+    assert cooperative.main([*listed, "--reproduce"]) == 0
+    assert "to do" in capsys.readouterr().out
+
+
 def test_stopped_runs_are_not_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(self: wd.Trainer) -> Any:
         return SimpleNamespace(env_steps=1600)

@@ -12,8 +12,8 @@ Setting = dict[str, Any]
 environment that differ in training.
 """
 
-ALGORITHMS = {"ippo": "IPPO", "mappo": "MAPPO", "qmix": "QMIX", "vdn": "VDN", "pqn_vdn": "PQN-VDN"}
-GREEDY = ("qmix", "vdn", "pqn_vdn")
+ALGORITHMS = {"ippo": "IPPO", "mappo": "MAPPO", "qmix": "QMIX", "vdn": "VDN"}
+GREEDY = ("qmix", "vdn")
 """Algorithms whose policies take the best action when they are tested; the others sample, as in EPyMARL."""
 MILLION = 1_000_000
 
