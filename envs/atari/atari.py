@@ -303,7 +303,8 @@ class Atari(wd.Environment):
             if rule.two is None:
                 two = ", ".join(name for name, other in games.GAMES.items() if other.two is not None)
                 raise DefinitionError(f"players is 2, but {rule.name} is for one; games for two are {two}")
-            rule, second_score = rule.for_two(), rule.two.second_score
+            second_score = rule.two.second_score
+            rule = rule.for_two()
         elif not rule.modes:
             raise DefinitionError(f"players is {self.num_agents}, but {rule.name} is for two: players=2")
         self.game = rule
