@@ -223,13 +223,13 @@ class Atari(wd.Environment):
 
     Args:
         game: Name of the game, one of `wd.atari.games()`.
-        players: 1 or 2.
+        players: 1, or 2 in the [games for two](../guides/atari.md#two-players).
         obs_type: `grayscale`, `rgb` or `ram`.
         frame_skip: Number of frames of a step; or a pair, of which each step draws a number from the first up to the
             second, exclusively.
         repeat_action_probability: Probability that a frame repeats the last action instead of the chosen one.
         full_action_space: If True, all 18 actions can be chosen.
-        mode: Mode of the game, by default the first; with two players that for two.
+        mode: Mode of the game, by default the first; with two players one of those for two.
         difficulty: Difficulty of the game, by default the lowest.
         max_num_frames_per_episode: Number of frames after which an episode is truncated.
         screen_size: Height and width of grey pictures, from 1 to 160.
