@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from paths import ROOT
@@ -27,14 +28,19 @@ from warpdrive import errors, used_code
 from warpdrive.backends.shared import cache
 from warpdrive.errors import TeamError, TrustError
 from warpdrive.private import is_private, user_folder
+from warpdrive.recording.recording import Recording
 from warpdrive.training.checkpoint.checkpoint import _with_checksum
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
+from warpdrive.training.config.named_code import check_named_code
+from warpdrive.training.config.schema import RunConfig
 from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
 from warpdrive.training.distributed.objects import decoded, encoded
 from warpdrive.training.distributed.rendezvous import _listen
+from warpdrive.training.sweep.trial import main as run_trial
 from warpdrive.training.trainer import Trainer, make_env
 from warpdrive.training.watch.recorder import Recorder
+from warpdrive.training.web.source import _replicas
 
 ANOTHER_USER = 65532
 """User id without an account."""
@@ -493,6 +499,63 @@ def test_code_named_by_a_manifest(change: dict[str, Any], tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path / "inner")
     with pytest.raises(TrustError, match="would be executed"):
         load_config(configuration(tmp_path, env={"name": "cartpole"}) | change, trust=False)
+
+
+@pytest.fixture
+def evil_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder with ``evil.py``, which nobody may execute."""
+    (tmp_path / "evil.py").write_text("raise SystemExit('run by a stranger')")
+    monkeypatch.chdir(tmp_path)
+
+
+OF_OTHER_LIBRARIES = [
+    {"name": "gymnasium", "id": "evil:X-v0"},
+    {"name": "pettingzoo", "id": "evil.py:X"},
+    {"name": "warpdrive2", "id": "evil.py:X"},
+]
+
+
+@pytest.mark.parametrize(
+    "env", ["evil.py:Game", *({env["name"]: env["id"]} for env in OF_OTHER_LIBRARIES), *OF_OTHER_LIBRARIES], ids=str
+)
+def test_code_named_in_short_by_a_manifest(env: Any) -> None:
+    """As run configurations may name it; what is in a manifest is always written in full by WarpDrive."""
+    with pytest.raises(TrustError, match=r"env\.(name|id): found evil"):
+        check_named_code({"env": env, "policy": {}}, "the manifest")
+
+
+@pytest.mark.parametrize("env", OF_OTHER_LIBRARIES, ids=str)
+def test_code_of_other_libraries_named_by_a_recording_or_for_a_page(env: dict[str, Any], evil_module: None) -> None:
+    name, config = env["name"], {key: value for key, value in env.items() if key != "name"}
+    none = np.zeros(1)
+    arrays = {"replicas": none, "seed": 0, "rewards": none, "log_probabilities": none, "lengths": none}
+    ends = {"actions": none, "terminated": none, "truncated": none}
+    recording = Recording(name, config, {"agent": [0]}, [], states={}, **arrays, **ends)
+    with pytest.raises(TrustError, match=r"the recording: env\.id: found evil"):
+        wd.replay(recording)
+    run = RunConfig.model_validate(configuration(Path("x"), env=env))
+    with pytest.raises(TrustError, match=r"run: env\.id: found evil"):
+        _replicas(run, 0, Path("run"), trust=False)
+
+
+@pytest.mark.parametrize("argument", ["env.name=evil.py:Game", "env.name=[cartpole, evil.py:Game]"])
+def test_code_named_by_a_sweep_of_others(argument: str, evil_module: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its arguments were not given by this user, nor are the configurations of its trials."""
+    config = configuration(Path("x"), env={"name": "cartpole"})
+    config["policy"] = {"agent": config["policy"]["all"]}
+    Path("sweep/trial_000").mkdir(parents=True)
+    Path("run.yaml").write_text(json.dumps(config))
+    request = {"source": "run.yaml", "arguments": [argument, "trainer.seed=[1]"], "engine": "grid", "trials": None}
+    Path("sweep/sweep.json").write_text(json.dumps({**request, "seed": 0, "minimise": False, "tag": None}))
+    values = {"env.name": "cartpole", "trainer.seed": 1}
+    result = {"status": "finished", "values": values, "returns": {"agent": 1.0}}
+    Path("sweep/trial_000/trial.json").write_text(json.dumps({"values": values}))
+    Path("sweep/trial_000/result.json").write_text(json.dumps(result))
+    assert main(["sweep", "--resume", "sweep"]) == 2
+    assert "env.name: found evil.py:Game" in capsys.readouterr().err.replace(f"{Path.cwd()}/", "")
+    Path("sweep/trial_000/trial.yaml").write_text(json.dumps(config | {"env": {"name": "evil.py:Game"}}))
+    run_trial(Path("sweep/trial_000"), trust=False)
+    assert "evil.py:Game" in json.loads(Path("sweep/trial_000/result.json").read_text())["reason"]
 
 
 def test_a_policy_is_loaded_without_the_code_of_its_environment(run_folder: Path) -> None:

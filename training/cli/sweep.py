@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     request = _stored(options.resume) if options.resume else _requested(options)
     space, fixed = parse_space(request["arguments"])
     trust = options.trust or (False if options.resume else None)
-    config = load_config(request["source"], fixed, trust=trust)
+    config = load_config(request["source"], fixed, trust=trust, trust_overrides=trust is not False)
     tag = _tag(request["tag"], config)
     engine = make_engine(request["engine"], space, request["trials"], request["seed"], request["minimise"])
     if not options.resume:
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         raise Stopped(number)
 
     with _Display(console, space, tags) as display:
-        runner = Runner(Plan(folder.resolve(), request["source"], fixed, tag), engine, where, display.show)
+        runner = Runner(Plan(folder.resolve(), request["source"], fixed, tag, trust), engine, where, display.show)
         with on_signal(stop):  # trials are processes of their own, which save first
             whole = runner.run()
     trials = ranked(runner.trials, request["minimise"])

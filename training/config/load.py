@@ -22,7 +22,7 @@ from warpdrive.arguments import check_path
 from warpdrive.environment import Environment
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.training.config.messages import Problem
-from warpdrive.training.config.named_code import check_named_code, named_code
+from warpdrive.training.config.named_code import check_named_code, expanded_env, named_code
 from warpdrive.training.config.schema import POLICY_CONFIGS, RunConfig
 from warpdrive.training.config.section import Section
 from warpdrive.training.config.validate import environment_problems, problems_of, separate_policies
@@ -47,6 +47,7 @@ def load_config(
     *,
     environment: Environment | None = None,
     trust: bool | None = None,
+    trust_overrides: bool = True,
 ) -> RunConfig:
     """Read and validate a run configuration.
 
@@ -63,12 +64,13 @@ def load_config(
         environment: environment to check the policy tags against; None: created from the section ``env``.
         trust: If True, code named by ``source`` may be executed, whatever it is; None: unless it is ``config.yaml`` in
             the folder of a run. See :mod:`warpdrive.training.config.named_code`.
+        trust_overrides: If False, the same holds for code named by ``overrides``: they are not those of this user.
 
     Returns:
         The configuration.
 
     Raises:
-        TrustError: ``source`` is not trusted, and names code that is not known here.
+        TrustError: ``source`` or ``overrides`` are not trusted, and name code that is not known here.
         ConfigError: all problems of the configuration, one line each.
     """
     if isinstance(overrides, str):
@@ -77,7 +79,7 @@ def load_config(
     if isinstance(source, Mapping):
         where, raw, folder = "run configuration", plain(source), Path()
         if isinstance(raw.get("env"), str):
-            raw["env"] = {"name": raw["env"]}
+            raw["env"] = expanded_env(raw["env"])
     elif by_default:
         where, raw, folder = str(source), {"env": {"name": str(source)}, "trainer": {}, "policy": {}}, Path()
     else:
@@ -104,6 +106,8 @@ def load_config(
         _put(raw, key, value)
     _expand_library(raw)
     _find_files(raw, Path())
+    if trust is False and not trust_overrides:
+        check_named_code(raw, where)
     if by_default:
         _add_defaults(raw, environment)
     separate_policies(raw, environment)
@@ -195,11 +199,8 @@ def plain(value: Any) -> Any:
 
 def _expand_library(raw: dict[str, Any]) -> None:
     """Replace ``env: {gymnasium: "CartPole-v1"}`` by ``env: {name: gymnasium, id: "CartPole-v1"}``."""
-    section = raw["env"]
-    named = [library for library in registry.HOST_LIBRARIES if isinstance(section, dict) and library in section]
-    for library in named:
-        others = {key: value for key, value in section.items() if key not in (*named, "name", "id")}
-        raw["env"] = {"name": library, "id": section[library], **others}
+    if isinstance(raw["env"], dict):
+        raw["env"] = expanded_env(raw["env"])
 
 
 def _run_name(section: Mapping[str, Any]) -> str:

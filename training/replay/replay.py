@@ -146,7 +146,7 @@ def environment_of(source: Source, env: Environment | None = None, trust: bool =
             "pass an environment to render it, wd.replay(recording, env=...)"
         )
     if not trust:
-        check_named_code({"env": {"name": source.env_name}}, "the recording")
+        check_named_code({"env": {**source.env_config, "name": source.env_name}}, "the recording")
     return registry.make(source.env_name, **source.env_config)
 
 

@@ -63,12 +63,14 @@ class Plan:
         source: run configuration.
         fixed: overrides of all trials.
         tag: policy tag whose return is the score.
+        trust: see ``load_config``; False also for ``fixed`` and the values of trials, which are then those of a file.
     """
 
     folder: Path
     source: str
     fixed: Sequence[str]
     tag: str
+    trust: bool | None
 
 
 class Runner:
@@ -133,7 +135,12 @@ class Runner:
         self.trials.append(trial)
         try:
             own = [f"name={trial.folder.name}", f"saving.folder={json.dumps(str(self.plan.folder))}"]
-            config = load_config(self.plan.source, [*self.plan.fixed, *as_overrides(trial.values), *own])
+            config = load_config(
+                self.plan.source,
+                [*self.plan.fixed, *as_overrides(trial.values), *own],
+                trust=self.plan.trust,
+                trust_overrides=self.plan.trust is not False,
+            )
         except ConfigError as error:
             self._end(trial, "failed", reason=" ".join(str(error).split()))
             return trial
@@ -143,10 +150,10 @@ class Runner:
         return trial
 
     def _start(self, trial: Trial) -> None:
-        place = self._free.pop(0)
+        place, trust = self._free.pop(0), [] if self.plan.trust is False else ["--trust"]
         with (trial.folder / "printed.txt").open("ab") as printed:
             process = subprocess.Popen(
-                [*module_command("warpdrive.training.sweep.trial"), str(trial.folder)],
+                [*module_command("warpdrive.training.sweep.trial"), str(trial.folder), *trust],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,

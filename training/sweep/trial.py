@@ -1,4 +1,4 @@
-"""Trial process: ``python -m warpdrive.training.sweep.trial <folder>``.
+"""Trial process: ``python -m warpdrive.training.sweep.trial <folder> [--trust]``.
 
 It trains with ``trial.yaml`` of the folder, or resumes the run in it, evaluates, writes its progress to
 ``progress.json``, and its result to ``result.json``. Ctrl-C ends it like any run.
@@ -22,20 +22,20 @@ _BETWEEN_REPORTS = 0.25
 """Minimum seconds between two progress reports."""
 
 
-def main(folder: Path) -> None:
-    """Train and evaluate."""
+def main(folder: Path, trust: bool) -> None:
+    """Train and evaluate. Code that the files in ``folder`` name has to be known here unless ``trust``."""
     try:
-        result = _result(folder)
+        result = _result(folder, trust)
     except WarpDriveError as error:
         result = {"status": "failed", "reason": " ".join(str(error).split())}
     write_atomically(folder / "result.json", json.dumps(result) + "\n")
 
 
-def _result(folder: Path) -> dict[str, Any]:
+def _result(folder: Path, trust: bool) -> dict[str, Any]:
     if any(folder.glob("*/config.yaml")):
-        trainer = Trainer.resume(folder)
+        trainer = Trainer.resume(folder, trust=trust)
     else:
-        config = load_config(folder / "trial.yaml")
+        config = load_config(folder / "trial.yaml", trust=trust)
         trainer = Trainer(make_env(config), config)
     reported_at = 0.0
 
@@ -68,4 +68,4 @@ def _result(folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), "--trust" in sys.argv[2:])

@@ -123,7 +123,7 @@ def _replicas(config: RunConfig, seed: int, folder: Path | None, trust: bool) ->
     if config.env is None:
         raise ConfigError(f"run '{config.name}': its environment has no registered name, which a page needs")
     if not trust and folder is not None:
-        check_named_code({"env": {"name": config.env.name}}, folder)
+        check_named_code({"env": {**config.env.parameters, "name": config.env.name}}, folder)
     env = EnvWrapper(
         config.env.name,
         env_config=config.env.parameters,
