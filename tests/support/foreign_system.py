@@ -1,7 +1,9 @@
 """Simulate a system without the interfaces of Unix in this process: ``foreign_system.py windows|apple FILE arguments``.
 
 Modules are missing that only Unix has, and names in ``os``, ``signal``, ``time``, ``socket`` and ``mmap``, and files of
-Linux; a stub stands for ``msvcrt``. Paths, the platform's name and the loader are those of this machine.
+Linux; a stub stands for ``msvcrt``. On the simulated Windows, folders cannot be opened, files that were opened for
+reading cannot be synced, and processes are sent no signal but SIGTERM. Paths, the platform's name and the loader are
+those of this machine.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import importlib.abc
 import mmap
 import os
 import runpy
+import shutil
 import signal
 import socket
 import subprocess
@@ -101,6 +104,40 @@ def simulate_windows() -> None:
     msvcrt.LK_LOCK, msvcrt.LK_NBLCK, msvcrt.LK_UNLCK = 1, 2, 0
     msvcrt.locking = lambda handle, mode, length: None
     sys.modules["msvcrt"] = msvcrt
+    simulate_files_of_windows()
+
+    def send_signal(process: subprocess.Popen[bytes], number: int) -> None:
+        if number != signal.SIGTERM:
+            raise ValueError(f"Unsupported signal: {number}")
+        process.terminate()
+
+    subprocess.Popen.send_signal = send_signal
+
+
+def simulate_files_of_windows() -> None:
+    """Let folders not be opened, and files that were opened for reading not be synced."""
+    opened, closed, synced = os.open, os.close, os.fsync
+    for_reading = set()
+
+    def open_files(path, flags, *args, **kwargs):
+        if isinstance(path, (str, os.PathLike)) and os.path.isdir(path):
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        handle = opened(path, flags, *args, **kwargs)
+        if flags & (os.O_WRONLY | os.O_RDWR) == 0:
+            for_reading.add(handle)
+        return handle
+
+    def close(handle):
+        for_reading.discard(handle)
+        closed(handle)
+
+    def sync(handle):
+        if handle in for_reading:
+            raise OSError(9, "Bad file descriptor")
+        synced(handle)
+
+    os.open, os.close, os.fsync = open_files, close, sync
+    shutil._use_fd_functions = False  # rmtree, which opens folders
 
 
 if __name__ == "__main__":

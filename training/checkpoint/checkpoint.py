@@ -21,7 +21,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
@@ -38,11 +38,13 @@ from warpdrive import __version__
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, one_line, shown
 from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
-from warpdrive.training.runtime.atomic_write import no_room, write_atomically
+from warpdrive.training.runtime.atomic_write import no_room, replace_file, write_atomically
 
 _FORMAT = 3
 _MANIFEST, _STATE = "manifest.json", "trainer.pt"
 _NO_CHECKSUM = "0" * 64
+_CAN_SYNC_FOLDERS = hasattr(os, "O_DIRECTORY")
+"""False on Windows, where folders cannot be opened."""
 LATEST, BEST = "latest", "best"
 """Files beside the checkpoints of a run, each of which names one of them."""
 Which = Literal["latest", "best"]
@@ -94,7 +96,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         for path in (*beside.iterdir(), beside):
             _sync(path)
         _remove(folder)
-        os.rename(beside, folder)
+        replace_file(beside, folder)
         _sync(folder.parent)
     except OSError as error:
         full = no_room(error)
@@ -228,7 +230,8 @@ def remove_old(checkpoints: Path, keep: Keep, best: int | None) -> None:
         stays = multiple is not None and multiple > 0 and multiple not in multiples
         multiples.add(multiple)
         if index < len(found) - keep.last and steps != best and not stays:
-            _remove(folder)
+            with suppress(OSError):  # it is tried again after the next checkpoint
+                _remove(folder)
 
 
 def write_pointer(folder: Path, name: str) -> None:
@@ -303,7 +306,7 @@ def remove_incomplete(checkpoints: Path, env_steps: int) -> None:
         CheckpointError: there is a later undamaged checkpoint: the run has been continued since.
     """
     for half in checkpoints.glob(".*.part"):
-        shutil.rmtree(half)
+        shutil.rmtree(half, ignore_errors=True)
     for folder in _by_age(checkpoints):
         if _env_steps(folder) > env_steps:
             try:
@@ -336,16 +339,21 @@ def _temporary_folder(folder: Path) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a checkpoint, if it exists, atomically: it is renamed first."""
+    """Remove a checkpoint, if it exists, atomically: it is renamed first.
+
+    What another process reads cannot be removed on Windows and from NFS: it is left for :func:`remove_incomplete`.
+    """
     if folder.exists():
         aside = _temporary_folder(folder).with_suffix(".old.part")
-        os.rename(folder, aside)
-        shutil.rmtree(aside)
+        replace_file(folder, aside)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:
-    """Sync a file, or the entries of a folder, to disk."""
-    handle = os.open(path, os.O_RDONLY)
+    """Sync a file, or the entries of a folder where that is possible, to disk."""
+    if path.is_dir() and not _CAN_SYNC_FOLDERS:
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # on Windows only what can be written is synced
     try:
         os.fsync(handle)
     finally:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from warpdrive.arguments import check_path
 from warpdrive.errors import ExportError, nearest, one_line
 from warpdrive.observations import Observations, tensors
+from warpdrive.training.runtime.atomic_write import replace_file
 
 if TYPE_CHECKING:
     from warpdrive.training.inference.trained_policy import TrainedPolicy
@@ -120,7 +121,7 @@ def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = F
                 run = torch.export.load(beside).module()
         for batch in _BATCHES:
             _compare(path, deployed, run, _inputs(alone, batch, action_mask))
-        os.replace(beside, path)
+        replace_file(beside, path)
     finally:
         beside.unlink(missing_ok=True)
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,21 @@ _NO_ROOM = {
     errno.EDQUOT: "disk quota exceeded",
     errno.EFBIG: "file size limit exceeded (ulimit -f)",
 }
+
+_IN_USE = (5, 32)
+"""Errors of Windows when a file is renamed that another process has open, such as a virus scanner a new one."""
+_TRIES, _BETWEEN_TRIES = 50, 0.1
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Rename a file or folder like ``os.replace``; on Windows, wait up to five seconds for others to close it."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return os.replace(source, target)
+        except OSError as error:
+            if getattr(error, "winerror", None) not in _IN_USE or not tries_left:
+                raise
+        time.sleep(_BETWEEN_TRIES)
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -35,7 +51,7 @@ def write_atomically(path: Path, text: str) -> None:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(beside, path)
+            replace_file(beside, path)
         except OSError:
             beside.unlink(missing_ok=True)
             raise

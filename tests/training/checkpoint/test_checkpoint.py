@@ -18,6 +18,7 @@ from warpdrive.training.checkpoint.checkpoint import (
     find_checkpoint,
     last_undamaged,
     read_checkpoint,
+    remove_incomplete,
     save_in_run,
     write_checkpoint,
 )
@@ -193,6 +194,38 @@ def test_the_last_k_are_kept_by_number(tmp_path: Path) -> None:
     assert kept == {"step_10", "step_11", "latest"}
     (tmp_path / "config.yaml").write_text("name: example\n")
     assert find_checkpoint(tmp_path).name == "step_11"
+
+
+@pytest.mark.parametrize("which", ["rename", "remove"])
+def test_an_old_checkpoint_that_others_read_ends_no_training(
+    which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Windows its folder cannot be renamed, from NFS its files cannot be removed; what is left is removed later."""
+    rename, unlink = os.replace, os.unlink
+
+    def unlink_in_use(path: Any, **options: Any) -> None:
+        if Path(path).name == "trainer.pt":
+            raise OSError(16, "Device or resource busy")
+        unlink(path, **options)
+
+    def replace_in_use(source: Path, target: Path) -> None:
+        if Path(source).name == "step_1":
+            raise PermissionError(13, "in use", str(source))
+        rename(source, target)
+
+    with monkeypatch.context() as patch:
+        if which == "rename":
+            patch.setattr(os, "replace", replace_in_use)
+        else:
+            patch.setattr(os, "unlink", unlink_in_use)
+        for steps in (1, 2):
+            save_in_run(tmp_path, steps, example(), Keep(1))
+    kept = {"step_1", "step_2"} if which == "rename" else {"step_2"}
+    assert {path.name for path in tmp_path.glob("step_*")} == kept
+    assert len(list(tmp_path.glob(".*.part"))) == (which == "remove")
+    remove_incomplete(tmp_path, 2)
+    save_in_run(tmp_path, 3, example(), Keep(1))
+    assert {path.name for path in tmp_path.iterdir()} == {"step_3", "latest"}
 
 
 def test_a_checkpoint_is_found_where_the_run_was_killed_before_it_was_called_the_latest(tmp_path: Path) -> None:
