@@ -27,7 +27,7 @@ from warpdrive.training.distributed.bootstrap import RUN
 from warpdrive.training.distributed.folder_store import LAUNCHER, FolderStore
 from warpdrive.training.distributed.rendezvous import FOLDER, SECRET
 from warpdrive.training.distributed.torch_process_group import loaded_text
-from warpdrive.training.runtime.interrupts import Stopped, exit_code_of, on_signal, stop_signals
+from warpdrive.training.runtime.interrupts import Stopped, exit_code_of, on_signal, own_group, send, stop_signals
 
 _BETWEEN_LOOKS = 0.1  # seconds
 _GRACE = 30.0  # seconds that processes have to end when another has failed
@@ -146,7 +146,7 @@ class _Processes:
             return self._wait()
         finally:
             for process in self._running:
-                _end(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+                _kill(process)
                 process.wait()
             self._running.clear()
 
@@ -158,7 +158,7 @@ class _Processes:
             raise Stopped(number)
         for process in self._running:
             with suppress(OSError):
-                process.send_signal(number)
+                send(process, number)
 
     def _start(self, rank: int) -> subprocess.Popen[bytes]:
         where = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": self._count, "LOCAL_WORLD_SIZE": self._count}
@@ -169,7 +169,7 @@ class _Processes:
             **{name: str(value) for name, value in where.items()},
             FOLDER: str(self._folder),
         }
-        return subprocess.Popen([sys.executable, *self._arguments], env=variables, start_new_session=True)
+        return subprocess.Popen([sys.executable, *self._arguments], env=variables, **own_group())
 
     def _wait(self) -> list[_Failure]:
         failures: dict[int, _Failure] = {}
@@ -185,22 +185,23 @@ class _Processes:
             if failures and ends == float("inf") and not self.stop_requested:
                 ends = time.monotonic() + _GRACE
                 for process in self._running:
-                    _end(process, signal.SIGTERM)
+                    with suppress(OSError):
+                        send(process, signal.SIGTERM)
             if time.monotonic() > ends:
                 for process in self._running:
-                    _end(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+                    _kill(process)
             time.sleep(_BETWEEN_LOOKS)
 
 
-def _end(process: subprocess.Popen[bytes], number: int) -> None:
-    """Signal a process that is still running; with SIGKILL also its children."""
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that is still running; on Unix also its children."""
     if process.poll() is not None:
         return
     with suppress(OSError):
-        if number == getattr(signal, "SIGKILL", None):
-            os.killpg(process.pid, number)
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
         else:
-            process.send_signal(number)
+            process.kill()
 
 
 def _stop_of(failures: Sequence[_Failure]) -> signal.Signals | None:

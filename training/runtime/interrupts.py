@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 
 class Stopped(KeyboardInterrupt):
@@ -37,9 +39,23 @@ class StopRequest:
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
-    """Return the termination signals of the platform: Windows has no SIGHUP, sent when a terminal closes."""
-    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    """Return the termination signals of the platform.
+
+    Windows has no SIGHUP, sent when a terminal closes, but SIGBREAK, which is Ctrl-Break and sent by :func:`send`.
+    """
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
     return tuple(getattr(signal, name) for name in names if hasattr(signal, name))
+
+
+def own_group() -> dict[str, Any]:
+    """Return the arguments of ``Popen`` for a process in a group of its own, which Ctrl-C does not reach."""
+    flag = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", None)  # on Windows
+    return {"start_new_session": True} if flag is None else {"creationflags": flag}
+
+
+def send(process: subprocess.Popen[Any], number: signal.Signals) -> None:
+    """Send a termination signal to a process in a group of its own; on Windows Ctrl-Break, the only one it can get."""
+    process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", number))
 
 
 def exit_code_of(number: int) -> int:
@@ -73,7 +89,7 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
 
 @contextmanager
 def on_signal(ask: Callable[[signal.Signals], None], once: bool = False) -> Iterator[None]:
-    """Call ``ask`` at Ctrl-C, SIGTERM and SIGHUP within the block; if ``once``, only at the first of them.
+    """Call ``ask`` at the signals of :func:`stop_signals` within the block; if ``once``, only at the first of them.
 
     SIGHUP is left alone if it is ignored, as under ``nohup``.
     """

@@ -21,6 +21,7 @@ from warpdrive.errors import ConfigError
 from warpdrive.importing import module_command
 from warpdrive.training.config.load import load_config
 from warpdrive.training.distributed.placement import Place
+from warpdrive.training.runtime.interrupts import own_group, send
 from warpdrive.training.sweep.engines import Engine
 from warpdrive.training.sweep.space import Values, as_overrides
 
@@ -158,7 +159,7 @@ class Runner:
                 stdout=printed,
                 stderr=subprocess.STDOUT,
                 env=os.environ | place.variables,
-                start_new_session=True,  # Ctrl-C reaches this process only, which forwards it
+                **own_group(),  # Ctrl-C reaches this process only, which forwards it
             )
         if place.cores:
             with suppress(OSError, AttributeError):
@@ -184,7 +185,7 @@ class Runner:
             return
         if score is not None and self.engine.should_stop(trial.number, steps, score):
             trial.reason = "pruned: worse than the median of the previous trials"
-            process.send_signal(signal.SIGINT)
+            send(process, signal.SIGINT)
 
     def _finish(self, trial: Trial, returncode: int) -> None:
         pruned = bool(trial.reason)
@@ -216,7 +217,7 @@ class Runner:
         ends = time.monotonic() + _GRACE
         with suppress(KeyboardInterrupt):
             for _, process, _ in self._running.values():
-                process.send_signal(signal.SIGINT)
+                send(process, signal.SIGINT)
             while time.monotonic() < ends and any(p.poll() is None for _, p, _ in self._running.values()):
                 time.sleep(_BETWEEN_LOOKS)
         for trial, process, _ in self._running.values():
