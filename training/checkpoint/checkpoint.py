@@ -2,7 +2,7 @@
 
 step_<n>/
     manifest.json            format, configuration, spaces, versions, sizes and checksums of the files below
-    <tag>.safetensors        parameters of one policy
+    <tag>.safetensors        parameters of one policy; see ``_model_files``
     trainer.pt               optimizers, replay buffers, counters, random states, the simulation
                              (torch.load(weights_only=True))
 
@@ -20,7 +20,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -45,6 +45,7 @@ _MANIFEST, _STATE = "manifest.json", "trainer.pt"
 _NO_CHECKSUM = "0" * 64
 _CAN_SYNC_FOLDERS = hasattr(os, "O_DIRECTORY")
 """False on Windows, where folders cannot be opened."""
+_DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
 LATEST, BEST = "latest", "best"
 """Files beside the checkpoints of a run, each of which names one of them."""
 Which = Literal["latest", "best"]
@@ -78,9 +79,10 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     beside = _temporary_folder(folder)
     try:
         beside.mkdir(parents=True)
+        names = _model_files(checkpoint.models)
         for tag, parameters in checkpoint.models.items():
             on_host = {name: value.detach().cpu().contiguous() for name, value in parameters.items()}
-            (beside / _model_file(tag)).write_bytes(save(on_host))
+            (beside / names[tag]).write_bytes(save(on_host))
         with (beside / _STATE).open("wb") as file:
             _save_state(checkpoint.state, file)
         manifest = {
@@ -177,9 +179,10 @@ def read_models(folder: Path) -> Checkpoint:
         CheckpointError: a file is missing or its checksum differs.
     """
     manifest = _read_manifest(folder)
-    models = {}
+    models, names = {}, _model_files(manifest.policies)
     for tag in manifest.policies:
-        path = folder / _model_file(tag)
+        former = quote(tag, safe="") + ".safetensors"  # of any tag, in older checkpoints
+        path = folder / (former if former in manifest.files else names[tag])
         _check_file(path, manifest)
         with _reading(path):
             models[tag] = load_file(path)
@@ -320,8 +323,21 @@ def remove_incomplete(checkpoints: Path, env_steps: int) -> None:
                 )
 
 
-def _model_file(tag: str) -> str:
-    return quote(tag, safe="") + ".safetensors"
+def _model_files(tags: Iterable[str]) -> dict[str, str]:
+    """Return the file name of each policy's parameters: its tag, quoted as in a URL.
+
+    All characters are quoted where two names differed in upper and lower case only, which are one file on Windows and
+    macOS, and of names that stand for devices on Windows.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for tag in tags:
+        name = quote(tag, safe="")
+        if name.lower().partition(".")[0] in _DEVICES or name.lower() in taken:
+            name = "".join(f"%{byte:02X}" for byte in tag.encode(errors="surrogatepass"))
+        taken.add(name.lower())
+        names[tag] = f"{name}.safetensors"
+    return names
 
 
 def _by_age(checkpoints: Path) -> list[Path]:

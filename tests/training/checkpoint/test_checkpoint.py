@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from warpdrive.errors import CheckpointError
+from warpdrive.training.checkpoint import checkpoint
 from warpdrive.training.checkpoint.checkpoint import (
     Checkpoint,
     Keep,
@@ -41,6 +42,28 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert torch.equal(found.models["red/blue"]["bias"], torch.tensor([0.1]))
     assert found.state == example().state
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["one"], "nothing is left beside it"
+
+
+def test_policies_have_files_of_their_own_on_windows_and_macos(tmp_path: Path) -> None:
+    """There, names that differ in case only are one file, and some names are devices."""
+    tags = ["Fox", "fox", "FOX", "aux", "NUL.1", "red/blue"]
+    models = {tag: {"weight": torch.tensor([float(number)])} for number, tag in enumerate(tags)}
+    write_checkpoint(tmp_path / "one", replace(example(), models=models))
+    names = [path.name for path in (tmp_path / "one").glob("*.safetensors")]
+    assert len({name.lower() for name in names}) == len(tags)
+    assert not {name.lower().partition(".")[0] for name in names} & {"aux", "nul"}
+    assert {"Fox.safetensors", "red%2Fblue.safetensors"} <= set(names)
+    assert {tag: model["weight"].item() for tag, model in read_checkpoint(tmp_path / "one").models.items()} == {
+        tag: number for number, tag in enumerate(tags)
+    }
+
+
+def test_files_of_older_checkpoints_are_named_by_any_tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = {tag: {"weight": torch.tensor([float(number)])} for number, tag in enumerate(("aux", "AUX"))}
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "_model_files", lambda tags: {tag: f"{tag}.safetensors" for tag in tags})
+        write_checkpoint(tmp_path / "one", replace(example(), models=models))
+    assert [model["weight"].item() for model in read_checkpoint(tmp_path / "one").models.values()] == [0.0, 1.0]
 
 
 def test_a_changed_bit_of_the_manifest_is_noticed(tmp_path: Path) -> None:
