@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from warpdrive.arguments import check_path
 from warpdrive.environment import State
-from warpdrive.errors import WarpDriveError, nearest
+from warpdrive.errors import WarpDriveError, nearest, one_line, shown
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -232,9 +232,35 @@ class Recording:
             raise WarpDriveError(f"{path}: there is no such recording")
         try:
             arrays, text = (_read_npz if path.suffix.lower() == ".npz" else _read_safetensors)(path)
-            return cls(**_nested(arrays), **json.loads(text))
+            recording = cls(**_nested(arrays), **json.loads(text))
+            recording._check()
+            return recording
         except Exception as error:  # each format raises errors of its own, none of which is helpful to users
-            raise WarpDriveError(f"{path}: not a recording written by Recording.save, or damaged ({error})") from error
+            what = f"not a recording written by Recording.save, or damaged ({one_line(str(error))})"
+            raise WarpDriveError(f"{path}: {what}") from error
+
+    def _check(self) -> None:
+        """Raise ``ValueError`` unless the parts, which come from a file, fit each other."""
+        if self.rewards.ndim != 3 or self.rewards.dtype.kind != "f" or not self.rewards.shape[1]:
+            raise ValueError(f"rewards are {_described(self.rewards)}, expected float numbers [T, k, num_agents]")
+        steps, count, agents = self.rewards.shape
+        for name, kinds in (("replicas", "iu"), ("lengths", "iu"), ("terminated", "b"), ("truncated", "b")):
+            array = getattr(self, name)
+            if array.shape != (count,) or array.dtype.kind not in kinds:
+                raise ValueError(f"{name} are {_described(array)}, expected one for each of {count} replicas")
+        if not ((self.lengths >= 0) & (self.lengths <= steps)).all():
+            raise ValueError(f"lengths are {shown(self.lengths.tolist())}, expected 0 to {steps}")
+        of_steps = dict.fromkeys(("actions", "log_probabilities", "logits"), steps)
+        for name, rows in {"states": steps + 1, "observations": steps + 1, **of_steps}.items():
+            for path, array in _flat(name, getattr(self, name), "/").items():
+                if array.shape[:2] != (rows, count) or array.dtype.kind not in "biuf":
+                    raise ValueError(f"{path} is {_described(array)}, expected numbers [{rows}, {count}, ...]")
+        ids = [agent for agents_of_tag in self.policy_tags.values() for agent in agents_of_tag]
+        if not all(type(agent) is int and 0 <= agent < agents for agent in ids):
+            raise ValueError(f"policy_tags are {shown(self.policy_tags)}, expected agents 0 to {agents - 1}")
+        for name, kind in (("env_name", str), ("env_config", (dict, type(None))), ("seed", int), ("by_tag", list)):
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(f"{name} is {shown(getattr(self, name))}")
 
     def _of_file(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the arrays under flat names, and the remaining attributes."""
@@ -258,6 +284,10 @@ def check_recording_path(path: str | Path) -> Path:
     if path.is_dir():
         raise WarpDriveError(f"{path}: is a folder; name a file in it")
     return path
+
+
+def _described(array: Array) -> str:
+    return f"{array.dtype} {list(array.shape)}"
 
 
 def _mapped(function: Callable[[Array], Array], value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import DefinitionError, WarpDriveError
+from warpdrive.recording.recording import Recording
 
 STATES = ("position", "visits", "active", "timestep")
 
@@ -262,6 +264,27 @@ def test_a_recording_knows_the_parameters_of_an_environment_made_by_name(tmp_pat
     loaded = wd.Recording.load(recording.save(tmp_path / "tag.npz"))
     assert loaded.env_config == {**config, "starting_location_x": [0, 1, 2], "starting_location_y": [0, 1, 2]}
     assert wd.make(loaded.env_name, **loaded.env_config).grid_length == 5
+
+
+def test_parts_of_a_recording_that_do_not_fit_each_other_are_named(tmp_path: Path) -> None:
+    """Files may come from others; errors are those of the file, not of what reads the arrays later."""
+    rows, ends, state = np.zeros((3, 2, 1), np.float32), np.zeros(2, np.bool_), np.zeros((4, 2), np.float32)
+    sound = Recording(
+        "x", None, {"agent": [0]}, [], np.arange(2), 0, {"x": state}, rows, rows, rows, np.array([3, 2]), ends, ends
+    )
+    assert Recording.load(sound.save(tmp_path / "sound.npz")).num_steps == 3
+    for name, value in {
+        "rewards": np.zeros(3),
+        "lengths": np.array([4, 2]),
+        "terminated": np.zeros(3, np.bool_),
+        "states": {"x": state[:2]},
+        "actions": rows.astype("U1"),
+        "policy_tags": {"agent": [1]},
+        "env_config": ["x"],
+    }.items():
+        path = replace(sound, **{name: value}).save(tmp_path / "wrong.npz")  # type: ignore[arg-type]
+        with pytest.raises(WarpDriveError, match=rf"wrong\.npz: not a recording .*\({name}"):
+            Recording.load(path)
 
 
 def test_files_that_are_no_recordings_are_named(tmp_path: Path) -> None:
