@@ -146,10 +146,13 @@ def test_it_plays_by_itself_and_starts_again(page_file: Path, opened: Opened) ->
     assert page.title() == "a stage"
     page.wait_for_function("player.state() > 3")
     page.select_option("#speed", "8")
-    page.wait_for_function("document.querySelector('figcaption b').textContent.includes('the curtain falls')")
-    assert page.locator("figcaption b").all_inner_texts() == [
-        f"replica {replica} · step {STEPS}: the curtain falls" for replica in (0, 5)
-    ]
+    captions = page.wait_for_function(  # read at once: it plays on
+        """() => {
+            const lines = [...document.querySelectorAll("figcaption b")].map(line => line.textContent)
+            return lines[0].includes("the curtain falls") ? lines : null
+        }"""
+    )
+    assert captions.json_value() == [f"replica {replica} · step {STEPS}: the curtain falls" for replica in (0, 5)]
     page.wait_for_function("player.state() < 20")
     page.click("#play")
     stopped = state(page)
