@@ -12,7 +12,17 @@ import pytest
 
 import warpdrive as wd
 from harness.cooperative.originals import Matrix, play
-from harness.cooperative.report import BEGIN, END, Reference, half_interval, merged, read, references, table
+from harness.cooperative.report import (
+    BEGIN,
+    END,
+    Reference,
+    draw_family,
+    half_interval,
+    merged,
+    read,
+    references,
+    table,
+)
 from harness.cooperative.run import Run, finished, is_current, train
 from harness.cooperative.settings import SETTINGS, algorithms_of, configuration
 from harness.cooperative.tasks import FAMILIES, TASKS
@@ -128,6 +138,14 @@ def test_the_table_has_the_mean_and_the_interval_over_the_seeds() -> None:
     assert half_interval([1.0]) is None
     newer = Run("lbf-8x8-2p-2f-coop", "qmix", 1, 10, 2.0, 100, 0.0, 7.0)
     assert [run.greedy for run in merged(runs, [newer])] == [1.0, 7.0, 3.0]
+
+
+def test_the_curves_of_a_family_name_its_algorithms(tmp_path: Path) -> None:
+    curve = [(1000, 1.0), (2000, 3.0)]
+    runs = [Run("matrix-climbing", name, 0, 2000, 0.1, 2, 3.0, 3.0, curve=curve) for name in ("ippo", "vdn")]
+    draw_family(tmp_path / "curves.svg", "matrix", runs)
+    drawn = (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    assert ">matrix-climbing<" in drawn and ">IPPO<" in drawn and ">VDN<" in drawn and ">QMIX<" not in drawn
 
 
 def test_the_tables_have_only_runs_with_the_present_settings(monkeypatch: pytest.MonkeyPatch) -> None:

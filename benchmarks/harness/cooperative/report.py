@@ -179,7 +179,7 @@ def draw_family(path: Path, family: str, runs: Sequence[Run]) -> None:
     if not tasks:
         return
     grey = "#808080"  # readable on white and on black
-    colours = dict(zip(ALGORITHMS, ("#3289c7", "#d55e00", "#009e73", "#cc79a7", "#b58900"), strict=True))
+    colours = dict(zip(ALGORITHMS, ("#3289c7", "#d55e00", "#009e73", "#cc79a7"), strict=True))
     style = {"svg.fonttype": "none", "svg.hashsalt": path.stem, "font.family": "sans-serif"}
     names = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     columns = min(3, len(tasks))
