@@ -100,6 +100,15 @@ def _mixed(steps: int, num_envs: int, length: int, annealed: int, **policy: Any)
     return {name: own | {"policy": policy | {"algorithm": name}} for name in ("qmix", "vdn")}
 
 
+def _exploring(steps: int, entropy: float = 0.05, **policy: Any) -> Setting:
+    """Return settings for the kitchens in which some runs otherwise deliver nothing, or few soups."""
+    return {
+        "steps": steps,
+        "trainer": {"num_envs": 128, "train_batch_size": 12_800},
+        "policy": {"lr": [[0, 1e-3], [steps, 1e-4]], "entropy_coef": [[0, entropy], [2 * steps // 3, 0.01]], **policy},
+    }
+
+
 SETTINGS: dict[str, dict[str, Setting]] = {
     "matrix": {
         **_both(100_000, 64, 1600, lr=3e-3, gamma=0.0, entropy_coef=[[0, 1.0], [60_000, 0.01]], **GAME),
@@ -157,12 +166,6 @@ SMALL_FIELD: Setting = {
 """For foraging's smallest task, of which one of five runs with smaller updates failed."""
 THREE_FOODS: Setting = {"policy": {"entropy_coef": ENTROPY_DECAY | {"start": 0.03}}}
 """With less entropy some runs stay at 0.85."""
-EXPLORING: Setting = {
-    "steps": 6 * MILLION,
-    "trainer": {"num_envs": 128, "train_batch_size": 12_800},
-    "policy": {"lr": [[0, 1e-3], [6 * MILLION, 1e-4]], "entropy_coef": [[0, 0.05], [4 * MILLION, 0.01]]},
-}
-"""For the kitchens in which some runs otherwise deliver nothing."""
 WHOLE_SOUPS = {
     "start_all_orders": [{"ingredients": ["onion"] * number} for number in (1, 2, 3)],
     "recipe_values": [0, 0, 20],
@@ -171,10 +174,7 @@ WHOLE_SOUPS = {
 """Soups that take the whole episode unless they have three onions: policies otherwise cook single onions for the shaped
 rewards of dishes and soups, and never deliver.
 """
-CIRCUIT: Setting = EXPLORING | {
-    "policy": EXPLORING["policy"] | {"entropy_coef": [[0, 0.1], [4 * MILLION, 0.01]]},
-    "env": {"params_to_overwrite": WHOLE_SOUPS},
-}
+CIRCUIT: Setting = {"env": {"params_to_overwrite": WHOLE_SOUPS}}
 MEMORY = {"policy": {"epochs": 4, "model": RECURRENT}}
 CHANGES: dict[tuple[str, str], Setting] = {
     **{
@@ -190,14 +190,14 @@ CHANGES: dict[tuple[str, str], Setting] = {
             "lbf-15x15-3p-5f": {"steps": 20 * MILLION},
             "lbf-15x15-4p-5f": {"steps": 5 * MILLION, "policy": {"epochs": 4}},
             "lbf-10x10-3p-3f-2s": {"steps": 5 * MILLION, **MEMORY},
-            "overcooked-coordination_ring": EXPLORING,
-            "overcooked-forced_coordination": EXPLORING,
+            "overcooked-coordination_ring": _exploring(6 * MILLION),
+            "overcooked-forced_coordination": _exploring(6 * MILLION),
         }.items()
     },
     **{(task, algorithm): WITHIN_EPISODES for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")},
     ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
-    ("overcooked-counter_circuit_o_1order", "ippo"): CIRCUIT,
-    ("overcooked-counter_circuit_o_1order", "mappo"): CIRCUIT | {"policy": CIRCUIT["policy"] | OWN},
+    ("overcooked-counter_circuit_o_1order", "ippo"): _exploring(6 * MILLION, 0.1) | CIRCUIT,
+    ("overcooked-counter_circuit_o_1order", "mappo"): _exploring(12 * MILLION, 0.1, **OWN) | CIRCUIT,
 }
 """Differences by task and algorithm; ``trainer``, ``policy`` and ``env`` are merged with the settings of the family."""
 
