@@ -334,9 +334,9 @@ class _Comparison:
             before = self._arrays()
             seen = before if act is random_policy else {name: before[name] for name in self.seen}
             actions = act(self.env, seen, rng)
-            given = self._clipped(_by_name(actions))
             saved = self.wrapper.ctx.save_state()
-            self.wrapper.step(actions)
+            self.wrapper.step(actions)  # checks them
+            given = self._clipped(_by_name(actions))
             after = self._arrays()
             ended = after["terminated"] | after["truncated"]
             for e, reference in enumerate(self.references):

@@ -13,7 +13,7 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.checks.agreement import Trials
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import ActionError, DefinitionError
 from warpdrive.testing import Draws, GymnasiumReference, ParityReport, PettingZooReference, check_parity
 from warpdrive.training.cli.main import main
 
@@ -144,6 +144,8 @@ def test_a_reference_gets_clipped_actions():
         return rng.uniform(-3, 3, (len(observations["observations"]), 1, 1)).astype(np.float32)
 
     assert check_parity(Pushed(), PushedEnv, episodes=3, act=act)
+    with pytest.raises(ActionError, match="action"):
+        check_parity(Pushed(), PushedEnv, episodes=3, act=lambda env, observations, rng: {"ball": [[0.5]]})
 
 
 def test_a_long_step_is_not_interpreted_and_names_the_kernel(monkeypatch):
