@@ -36,8 +36,8 @@ class Environment:
     A subclass sets ``name`` and ``step`` (and optionally ``observe`` and ``reset``) to kernels, and in its constructor
     the attributes below. Parameters of kernels are bound by name to reserved arrays (``actions``, ``rewards``, ...; the
     guide "Writing environments" lists them), the arrays returned by :meth:`initial_state`, and attributes of the
-    instance. Kernels are Python functions (``wd.kernel``), optionally with
-    CUDA C twins (``wd.cuda_kernel``), or CUDA C alone.
+    instance. Kernels are Python functions (``wd.kernel``), optionally with CUDA C twins (``wd.cuda_kernel``), or CUDA C
+    alone.
 
     ```python
     @wd.kernel

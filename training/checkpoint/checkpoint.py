@@ -357,7 +357,7 @@ def _temporary_folder(folder: Path) -> Path:
 def _remove(folder: Path) -> None:
     """Remove a checkpoint, if it exists, atomically: it is renamed first.
 
-    What another process reads cannot be removed on Windows and from NFS: it is left for :func:`remove_incomplete`.
+    Files that another process reads cannot be removed on Windows and from NFS: :func:`remove_incomplete` removes them.
     """
     if folder.exists():
         aside = _temporary_folder(folder).with_suffix(".old.part")
