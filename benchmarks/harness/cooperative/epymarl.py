@@ -5,8 +5,8 @@
 
 The result, the last test over 100 episodes in the unit of the table, goes to
 benchmarks/results/cooperative_epymarl.csv. EPyMARL's code and settings are not changed. An empty module takes the place
-of `smaclite`, which it imports but does not need for these tasks, and the particle environments of `mpe2` get the names
-of those that PettingZoo no longer has.
+of `smaclite`, which it imports but does not need for these tasks, the particle environments of `mpe2` get the names
+of those that PettingZoo no longer has, and the actions of the opponents' networks are exchanged as in ``originals.py``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ sys.modules.setdefault("smaclite", types.ModuleType("smaclite"))
 sys.path.insert(0, "src")
 try:
     import gymnasium
+    import envs.pretrained.ddpg
     import envs.pz_wrapper
+    act = envs.pretrained.ddpg.DDPG.step
+    envs.pretrained.ddpg.DDPG.step = lambda network, observation: (0, 2, 1, 4, 3)[act(network, observation)]
     for name in {PARTICLES}:
         sys.modules["pettingzoo.mpe." + name] = importlib.import_module("mpe2." + name)
         gymnasium.register("pz-mpe-" + name.replace("_", "-"), entry_point="envs.pz_wrapper:PettingZooWrapper",
