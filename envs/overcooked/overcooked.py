@@ -208,7 +208,7 @@ def observe_grid(
             for cell in range(num_cells):
                 write(observations, env, agent, cell % width, cell // width, urgency, channels_first, 1)
     cuda.syncthreads()
-    for counter in range(agent, num_counters, num_agents):
+    for counter in range(agent, num_counters, cuda.blockDim.x):
         cell = counter_cells[counter]
         content = objects[env, cell]
         if is_new or content != seen_objects[env, cell]:
@@ -217,7 +217,7 @@ def observe_grid(
                 clear_object(observations, env, reader, x, y, first, channels_first)
                 write_object(observations, env, reader, x, y, first, channels_first, content)
             seen_objects[env, cell] = content
-    for pot in range(agent, num_pots, num_agents):
+    for pot in range(agent, num_pots, cuda.blockDim.x):
         x, y = pot_cells[pot] % width, pot_cells[pot] // width
         recipe, tick = pot_recipe[env, pot], pot_tick[env, pot]
         onions, tomatoes = recipe % BASE, recipe // BASE

@@ -171,7 +171,7 @@ def step(
     stride_x = cuda.shared.array(num_units, np.float32)
     stride_y = cuda.shared.array(num_units, np.float32)
     target = cuda.shared.array(num_units, np.int32)
-    for unit in range(agent, num_units, num_agents):
+    for unit in range(agent, num_units, cuda.blockDim.x):
         before[unit], damage[unit] = health[env, unit], ZERO
         if unit < num_agents:
             is_possible = actions[env, unit] < FIRST_ATTACK + (num_enemies if unit < num_allies else num_allies)
@@ -187,7 +187,7 @@ def step(
     cuda.syncthreads()
 
     for _ in range(num_world_steps):
-        for unit in range(agent, num_units, num_agents):
+        for unit in range(agent, num_units, cuda.blockDim.x):
             x, y, other = loc_x[env, unit], loc_y[env, unit], target[unit]
             left = cooldown[env, unit] - time_step
             if health[env, unit] > ZERO:
@@ -202,7 +202,7 @@ def step(
             next_x[unit], next_y[unit], cooldown[env, unit] = x, y, left
         cuda.syncthreads()
 
-        for unit in range(agent, num_units, num_agents):
+        for unit in range(agent, num_units, cuda.blockDim.x):
             left = max(health[env, unit] - damage[unit], ZERO)
             if walls_cause_death and not (ZERO < next_x[unit] < map_width and ZERO < next_y[unit] < map_height):
                 left = ZERO
@@ -210,7 +210,7 @@ def step(
             size[unit] = radius[unit_type[env, unit]] if left > ZERO else NOWHERE
         cuda.syncthreads()
 
-        for unit in range(agent, num_units, num_agents):
+        for unit in range(agent, num_units, cuda.blockDim.x):
             push_x, push_y = ZERO, ZERO
             if health[env, unit] > ZERO:
                 push_x, push_y = push(unit, next_x, next_y, size, num_units)
@@ -242,14 +242,14 @@ def observe(
     # state
     loc_x, loc_y, health, cooldown, unit_type, last_action, features, timestep,
     # constants
-    num_agents, num_units, num_allies, num_enemies, num_actions, map_width, map_height, attack_range, sight_range,
+    num_units, num_allies, num_enemies, num_actions, map_width, map_height, attack_range, sight_range,
     most_health, weapon_cooldown, see_enemy_actions,
     # out
     observations, action_mask, world_state,
 ):  # fmt: skip
     """Write the units in sight, own team first, then the unit itself; its possible actions; and all units' state."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    for unit in range(agent, num_units, num_agents):
+    for unit in range(agent, num_units, cuda.blockDim.x):
         kind, action, at = unit_type[env, unit], last_action[env, unit], OF_SELF * unit
         share, left = health[env, unit] / most_health[kind], cooldown[env, unit] / weapon_cooldown[kind]
         attack = ZERO
@@ -316,7 +316,7 @@ def reset(
     # random stream
     rng,
     # constants
-    num_agents, num_units, num_allies, num_enemies, map_width, map_height, radius, most_health, draws_positions,
+    num_units, num_allies, num_enemies, map_width, map_height, radius, most_health, draws_positions,
     draws_types,
 ):  # fmt: skip
     """Draw the positions, and the types if they are random; then units that overlap push each other apart."""
@@ -333,7 +333,7 @@ def reset(
         along[0], along[1], along[2], along[3] = wd.random.four_uniforms(rng, env, 0)
     cuda.syncthreads()
 
-    for unit in range(agent, num_units, num_agents):
+    for unit in range(agent, num_units, cuda.blockDim.x):
         is_ally = unit < num_allies
         noise_x, noise_y, _, _ = wd.random.four_uniforms(rng, env, agent)
         if draws_positions and is_mirrored[0]:
@@ -353,18 +353,18 @@ def reset(
             unit_type[env, unit] = wd.random.integer(rng, env, agent, units.NUM_TYPES)
     cuda.syncthreads()
 
-    for enemy in range(agent, min(num_allies, num_enemies), num_agents):
+    for enemy in range(agent, min(num_allies, num_enemies), cuda.blockDim.x):
         if draws_positions and is_mirrored[0]:
             x[num_allies + enemy], y[num_allies + enemy] = map_width - x[enemy], y[enemy]
         if draws_types:
             unit_type[env, num_allies + enemy] = unit_type[env, enemy]
     cuda.syncthreads()
 
-    for unit in range(agent, num_units, num_agents):
+    for unit in range(agent, num_units, cuda.blockDim.x):
         size[unit], health[env, unit] = radius[unit_type[env, unit]], most_health[unit_type[env, unit]]
     cuda.syncthreads()
 
-    for unit in range(agent, num_units, num_agents):
+    for unit in range(agent, num_units, cuda.blockDim.x):
         push_x, push_y = push(unit, x, y, size, num_units)
         loc_x[env, unit], loc_y[env, unit] = x[unit] + push_x, y[unit] + push_y
         goal_x[env, unit], goal_y[env, unit] = map_width - loc_x[env, unit], map_height - loc_y[env, unit]
