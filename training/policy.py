@@ -172,9 +172,9 @@ class Policy:
         Raises:
             TrainingError: the algorithm has no value function.
         """
-        discount = Discount(self.gamma, gae_lambda, returns_after_leaving)
-        rows = RolloutBatcher(self.tag, self.algorithm.value_function, self._backend, self.agent_ids, lambda: discount)
-        return rows.of(rollout)
+        discount, algorithm = Discount(self.gamma, gae_lambda, returns_after_leaving), self.algorithm
+        ours = self.tag, algorithm.value_function, self._backend, self.agent_ids
+        return RolloutBatcher(*ours, lambda: discount, critic_input=algorithm.critic_input).of(rollout)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the training state besides the model's parameters: tensors, numbers and dictionaries."""

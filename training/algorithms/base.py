@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from warpdrive.rollout import Rollout
     from warpdrive.training.algorithms.static_step import StaticStep
     from warpdrive.training.algorithms.task import Task
-    from warpdrive.training.experience.sequences import Replayed
+    from warpdrive.training.experience.sequences import Replayed, ValueFunction
+    from warpdrive.training.models.critic_inputs import CriticInput
     from warpdrive.training.policy import Policy
 
 
@@ -258,6 +259,7 @@ class Algorithm(ABC, Generic[Experience]):
         static_step: gradient step that a CUDA graph repeats; None: PyTorch's operators are called each time.
         not_captured: reason why there is no ``static_step``.
         schedules: section of the policy with its schedules, of which ``config`` has the current values.
+        critic_input: computes the inputs of ``value_function``; None if these are the observations.
         parts_observe_all: True if running statistics of :meth:`parts` observe the experience of all processes, False if
             they observe this process's part.
     """
@@ -267,6 +269,7 @@ class Algorithm(ABC, Generic[Experience]):
     schedules: Any
     model: Actor
     actor: Actor
+    critic_input: CriticInput | None = None
     optimizer_step: OptimizerStep = staticmethod(optimizer_step)
     compiled: Any = None
     not_compiled: str = "native code computes its perceptrons only"
@@ -337,8 +340,8 @@ class Algorithm(ABC, Generic[Experience]):
         return False
 
     @property
-    def value_function(self) -> ActorCritic:
-        """Model that estimates values for the rows of a rollout.
+    def value_function(self) -> ValueFunction:
+        """Value function of the observations of a rollout or, where there is one, of ``critic_input``.
 
         Raises:
             TrainingError: the algorithm has none.

@@ -44,6 +44,8 @@ class MAPPO(PPO):
         critic_optimizer: optimizer of the critic; None: it is trained together with the model.
     """
 
+    critic_input: CriticInput
+
     def __init__(
         self,
         config: PPOConfig,

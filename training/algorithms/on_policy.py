@@ -24,7 +24,7 @@ from warpdrive.training.config.values import (
     load_function,
 )
 from warpdrive.training.experience.batch import Batch, RolloutBatcher
-from warpdrive.training.experience.sequences import Replayed, outputs, replay_of
+from warpdrive.training.experience.sequences import Replayed, ValueFunction, outputs, replay_of
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.critic_inputs import CriticInput, CriticRows
 from warpdrive.training.models.distributions import Distribution, Gaussian
@@ -170,6 +170,11 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
     def parts(self) -> dict[str, Stateful]:
         """See ``Algorithm``."""
         return {**super().parts(), "returns": self.returns}
+
+    @property
+    def value_function(self) -> ValueFunction:
+        """See ``Algorithm``: this algorithm, whose values are in units of the returns."""
+        return self
 
     @property
     def state_size(self) -> int:

@@ -215,7 +215,7 @@ def test_values_of_a_recurrent_critic_against_a_plain_loop(
                 state[~active[t]] = 0.0
                 state[rollout.terminated[t] | rollout.truncated[t]] = 0.0
             kept[tag] = state
-            assert policy.batch(rollout).values.isfinite().all()  # the model's own estimates
+            assert torch.equal(policy.batch(rollout).values, batch.values)
         trainer.update()
     assert cut > 10 or game == "Leave"  # whose agents have all left before
 

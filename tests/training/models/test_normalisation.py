@@ -178,6 +178,7 @@ def test_values_are_estimated_in_units_of_the_returns(sections: Sections, traine
     returns = algorithm.returns
     trainer.collect()
     batch: Any = trainer.policies["others"].experience.of(trainer.rollout)
+    assert torch.equal(batch.values, trainer.policies["others"].batch(trainer.rollout).values)
     assert returns.count == 10_000 * 2 and returns.mean > 4 and returns.variance > 10
     with torch.no_grad():
         estimates = algorithm.model.values(batch.observations)
