@@ -219,19 +219,21 @@ class LambdaReturns:
         agents = own.shape[-1]
         active = None if rollout.active is None else steps.weight.view(own.shape)
         following = self.learner.best_values(steps.next_observations, steps.next_action_mask).view(own.shape)
-        nothing = rollout.terminated
+        stays = None
         if active is not None:
             stays = rollout.of("still_active", self.tag)
-            following, nothing = following.where(stays, 0.0), nothing | ~stays.any(-1)
+            following = following.where(stays, 0.0)
             own = own if config.returns_after_leaving or config.team_reward != "own" else own * active
         rewards = own.sum(-1) if config.team_reward == "own" else own.mean(-1)
-        following = following.sum(-1).where(~nothing, 0.0)
-        returns = lambda_returns(
+        following = following.sum(-1).where(~rollout.terminated, 0.0)
+        returns = team_returns(
             rewards=rewards,
             next_values=following,
             ended=rollout.terminated | rollout.truncated,
+            still_active=stays,
             gamma=config.gamma,
             td_lambda=torch.full_like(following, config.td_lambda),
+            returns_after_leaving=config.returns_after_leaving,
         ).flatten()
         zeros = torch.zeros_like(returns)
         return TeamBatch(
@@ -277,6 +279,43 @@ def lambda_returns(*, rewards: Tensor, next_values: Tensor, ended: Tensor, gamma
         returns[t] = rewards[t] + gamma * torch.lerp(next_values[t], later, td_lambda[t])
         later = returns[t]
     return returns
+
+
+def team_returns(
+    *,
+    rewards: Tensor,
+    next_values: Tensor,
+    ended: Tensor,
+    still_active: Tensor | None,
+    gamma: float,
+    td_lambda: Tensor,
+    returns_after_leaving: bool,
+) -> Tensor:
+    """Return the :func:`lambda_returns` of teams, whose agents may all be out of the episode.
+
+    Nothing is bootstrapped from a step after which no agent is there. The rewards of the following steps are summed, as
+    there are no actions, until an agent is back or the episode ends; without ``returns_after_leaving`` returns end.
+
+    Args:
+        rewards: ``[T, ...]`` float32.
+        next_values: ``[T, ...]`` float32, see :func:`lambda_returns`.
+        ended: ``[T, ...]`` bool, True if the episode ended in the step.
+        still_active: ``[T, ..., agents]`` bool, True if the agent was in the episode after the step; None: always.
+        gamma: discount per step.
+        td_lambda: ``[T, ...]`` float32, weight of longer returns.
+        returns_after_leaving: see ``ReturnsConfig``.
+
+    Returns:
+        Returns ``[T, ...]`` float32.
+    """
+    if still_active is not None:
+        is_there = still_active.any(-1)
+        next_values = next_values.where(is_there, 0.0)
+        if returns_after_leaving:
+            td_lambda = td_lambda.where(is_there, 1.0)
+        else:
+            ended = ended | ~is_there
+    return lambda_returns(rewards=rewards, next_values=next_values, ended=ended, gamma=gamma, td_lambda=td_lambda)
 
 
 def build(config: PQNConfig, task: Task) -> tuple[PQN, LambdaReturns]:

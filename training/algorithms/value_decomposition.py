@@ -24,7 +24,7 @@ from warpdrive.training.algorithms.common import (
     target_network,
     value_error,
 )
-from warpdrive.training.algorithms.pqn import lambda_returns
+from warpdrive.training.algorithms.pqn import team_returns
 from warpdrive.training.algorithms.task import Task, adam
 from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.values import Count, FractionSchedule, PositiveSchedule, whole_number
@@ -226,16 +226,18 @@ class ValueDecomposition(Algorithm[SequenceBuffer]):
             judged = masked(judged, batch.next_action_mask[..., : judged.shape[-1]])
         best = following.gather(-1, judged.argmax(-1, keepdim=True)).squeeze(-1)
         mixed: Tensor = self.target_mixer(_present(best, batch.still_active), batch.next_states)
-        nothing = batch.terminal if self.config.bootstrap_truncated else batch.ended
-        if batch.still_active is not None:
-            nothing = nothing | ~batch.still_active.any(-1)
-        mixed = mixed.where(~nothing, 0.0)
+        mixed = mixed.where(~(batch.terminal if self.config.bootstrap_truncated else batch.ended), 0.0)
         rewards = self.rewards(batch.rewards) if self.config.normalize_rewards else batch.rewards
-        if self.schedules.td_lambda == 0.0:
+        if self.schedules.td_lambda == 0.0 and batch.still_active is None:
             return rewards + self.config.gamma * mixed
-        weight = torch.zeros_like(mixed) + self.config.td_lambda
-        return lambda_returns(
-            rewards=rewards, next_values=mixed, ended=batch.ended, gamma=self.config.gamma, td_lambda=weight
+        return team_returns(
+            rewards=rewards,
+            next_values=mixed,
+            ended=batch.ended,
+            still_active=batch.still_active,
+            gamma=self.config.gamma,
+            td_lambda=torch.zeros_like(mixed) + self.config.td_lambda,
+            returns_after_leaving=self.config.returns_after_leaving,
         )
 
 

@@ -16,7 +16,7 @@ from float64 import Parameters, by_differences, gradients_of, parameters_of, per
 from gymnasium import spaces
 
 from warpdrive.errors import ConfigError
-from warpdrive.training.algorithms.pqn import PQN, PQNConfig, lambda_returns
+from warpdrive.training.algorithms.pqn import PQN, PQNConfig, lambda_returns, team_returns
 from warpdrive.training.algorithms.task import adam
 from warpdrive.training.config.load import load_config
 from warpdrive.training.experience.batch import Batch
@@ -66,6 +66,24 @@ def test_lambda_returns_are_those_of_the_definition() -> None:
         parts = [array[:, column] for array in (rewards, following, ended)]
         expected = by_definition(parts[0], parts[1], parts[2], 0.9, weight[:, column])
         np.testing.assert_allclose(found[:, column], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("after_leaving", "expected"), [(True, [15, 26, 104, 144, 160]), (False, [15, 26, 32, 64, 160])]
+)
+def test_a_team_is_paid_until_an_agent_is_back(after_leaving: bool, expected: list[float]) -> None:
+    """After steps 2 and 3 no agent is there; an agent is back after step 4, where the value is 256."""
+    still = torch.tensor([[True, False], [True, True], [False, False], [False, False], [False, True]])
+    found = team_returns(
+        rewards=torch.tensor([2.0, 8.0, 32.0, 64.0, 32.0]),
+        next_values=torch.tensor([26.0, 36.0, 1e6, 1e6, 256.0]),
+        ended=torch.zeros(5, dtype=torch.bool),
+        still_active=still,
+        gamma=0.5,
+        td_lambda=torch.zeros(5),
+        returns_after_leaving=after_leaving,
+    )
+    assert found.tolist() == expected
 
 
 def test_the_best_of_the_allowed_actions_counts(pqn: PQN) -> None:

@@ -117,14 +117,16 @@ def test_targets_exclude_actions_that_are_not_allowed() -> None:
     assert targets(learner(), sequence(next_action_mask=mask))[1] == pytest.approx(2 + 0.5 * (4 + 2))
 
 
-def test_agents_out_of_the_episode_do_not_count() -> None:
+@pytest.mark.parametrize("after_leaving", [True, False])
+def test_agents_out_of_the_episode_do_not_count(after_leaving: bool) -> None:
+    """Both have left after the second step, and the team is paid until the third, the last of the episode."""
     active = torch.tensor([[True, True], [True, False], [False, False]]).unsqueeze(1)
     still = torch.tensor([[True, False], [False, False], [False, False]]).unsqueeze(1)
     batch = sequence(active=active, still_active=still)
     vars(batch)["weight"] = torch.tensor([1.0, 1.0, 0.0])
-    algorithm = learner()
+    algorithm = learner(returns_after_leaving=after_leaving)
     found = targets(algorithm, batch)
-    assert found[:2] == pytest.approx([1 + 0.5 * 32, 2])
+    assert found[:2] == pytest.approx([1 + 0.5 * 32, 2 + 0.5 * 3 * after_leaving])
     loss, terms = algorithm.loss(batch)
     errors = np.array([1 + 5 - found[0], 4 - found[1]])  # values of the actions: 0 of place 0 and 1 of 1; 1 of 2
     assert loss.item() == pytest.approx((0.5 * errors**2).mean())
