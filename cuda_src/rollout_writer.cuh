@@ -21,6 +21,20 @@ WD_FUNCTION void wd_record_team_reward(Rewards rewards, Team team, Share share, 
     record(slot(0), env, agent) = total * share(agent);
 }
 
+// The same; non-finite rewards of agents that were not in the episode when they acted count as 0.
+template <class Rewards, class Team, class Share, class Acted, class Record, class Slot>
+WD_FUNCTION void wd_record_present_team_reward(Rewards rewards, Team team, Share share, Acted acted, Record record,
+                                               Slot slot) {
+    const int env = wd_env(), agent = wd_agent();
+    float total = 0.0f;
+    for (int other = 0; other < team.extent(0); ++other) {
+        if (team(other) != team(agent)) continue;
+        const float reward = rewards(env, other);
+        if (acted(slot(0), env, other) || fabsf(reward) < wd_infinity) total += reward;
+    }
+    record(slot(0), env, agent) = total * share(agent);
+}
+
 // Copy an agent's observation, followed by a one-hot index of the agent. Agents without a row in `target` copy nothing.
 template <class Source, class Target, class SourceRows, class TargetRows, class Place>
 WD_FUNCTION void wd_extend_observation(Source source, Target target, SourceRows source_rows, TargetRows target_rows,

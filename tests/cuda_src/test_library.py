@@ -243,6 +243,12 @@ def test_recording(run_both: RunBoth) -> None:
         "team": np.array([0, 1, 0, 1, 4, 0], np.int32),
         "share": generator.random(AGENTS).astype(np.float32),
         "record_of_teams": np.zeros((STEPS, ENVS, AGENTS), np.float32),
+        "of_some": np.array([1.0, np.nan, -np.inf, 2.0, 3.0, 4.0], np.float32)
+        .repeat(ENVS)
+        .reshape(AGENTS, ENVS)
+        .T.copy(),
+        "acted": np.array([True, False, False, True, False, False]) & np.ones((STEPS, ENVS, 1), np.bool_),
+        "record_of_present": np.zeros((STEPS, ENVS, AGENTS), np.float32),
         "seen": generator.normal(size=(ENVS, AGENTS, 3)).astype(np.float32),
         "copy_with_ids": np.zeros((ENVS, 2, 5), np.float32),
         "source_rows": np.arange(AGENTS, dtype=np.int32),
@@ -252,6 +258,7 @@ def test_recording(run_both: RunBoth) -> None:
     calls = [
         called(recorder.record_per_agent, source="of_agents", record="record_of_agents"),
         called(recorder.record_team_reward, rewards="of_agents", record="record_of_teams"),
+        called(recorder.record_present_team_reward, rewards="of_some", record="record_of_present"),
         called(recorder.extend_observation, source="seen", target="copy_with_ids"),
         called(recorder.record_per_env, source="of_envs", record="record_of_envs"),
         called(recorder.record_row),
@@ -262,6 +269,8 @@ def test_recording(run_both: RunBoth) -> None:
     ]
     expected, found = run_both(calls, arrays, times=4)  # more truncations than there are slots
     assert_same(expected, found, {name for name in arrays if name.startswith(("record", "copy", "final"))})
+    sums = np.array([5, 2, 5, 2, 3, 5], np.float32) * arrays["share"]  # without those of agents 1 and 2
+    np.testing.assert_array_equal(found["record_of_present"][2], np.broadcast_to(sums, (ENVS, AGENTS)))
     np.testing.assert_array_equal(found["record"][2], arrays["source"])
     np.testing.assert_array_equal(found["record_next"][3], arrays["source"])
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from games import Spell
+from games import Leave, Spell
+from numba import cuda
 
 import warpdrive as wd
 from warpdrive.adapted import Adaptation, AdaptedEnvironment, original_of
@@ -68,6 +70,30 @@ def test_rollouts_record_the_rewards_of_teams_and_statistics_those_of_agents(
     own_statistics, statistics = (env.episode_statistics() for env in envs)
     for name, value in own_statistics.items():
         torch.testing.assert_close(statistics[name], value)
+
+
+@wd.kernel
+def vanish_step(actions, active, rewards, timestep):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] = 1.0 if active[env, agent] else math.nan
+    if timestep[env] == agent + 2:
+        active[env, agent] = False
+
+
+class Vanish(Leave):
+    """Leave, with rewards of NaN for agents out of the episode."""
+
+    name, step = "vanish", vanish_step
+
+
+def test_non_finite_rewards_of_inactive_agents_add_nothing_to_their_team(python_backend: str) -> None:
+    env = wd.EnvWrapper(AdaptedEnvironment(Vanish(), Adaptation(team_rewards={"outer": "sum"})), 4, python_backend)
+    rollout = env.allocate_rollout(6)
+    for _ in range(6):
+        env.step_rollout(rollout)
+    assert rollout.active is not None
+    rewards, acted = (rollout.of(name, "outer").cpu() for name in ("rewards", "active"))
+    assert torch.equal(rewards, acted.sum(-1, keepdim=True).expand_as(rewards).float()) and not acted.all()
 
 
 def test_separate_tags_of_a_dict_space_have_arrays_of_their_own(python_backend: str) -> None:

@@ -296,14 +296,11 @@ def _end_step(
     fused.call(episode_log.add_rewards, running_return="episode.running_return")
     if sampled:
         if adaptation_of(environment).team_rewards:
-            team = {name: f"constant.team.{name}" for name in ("number", "share")}
-            fused.call(
-                rollout_writer.record_team_reward,
-                team=team["number"],
-                share=team["share"],
-                record="rollout.rewards",
-                slot="rollout.step",
-            )
+            arrays = {"team": "constant.team.number", "share": "constant.team.share", "slot": "rollout.step"}
+            record = rollout_writer.record_team_reward
+            if "active" in context:
+                record, arrays["acted"] = rollout_writer.record_present_team_reward, "rollout.active"
+            fused.call(record, record="rollout.rewards", **arrays)
         else:
             _record(fused, rollout_writer.record_per_agent, "rewards")
         for name in ("terminated", "truncated"):

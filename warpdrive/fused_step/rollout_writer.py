@@ -16,6 +16,8 @@ from numba import cuda
 
 from warpdrive.kernels.kernel import device_function
 
+_INFINITY = np.float32(np.inf)
+
 
 @device_function
 def record_per_agent(source, record, slot):  # type: ignore[no-untyped-def]
@@ -46,6 +48,28 @@ def record_team_reward(rewards, team, share, record, slot):  # type: ignore[no-u
     for other in range(team.shape[0]):
         if team[other] == team[agent]:
             total += rewards[env, other]
+    record[slot[0], env, agent] = total * share[agent]
+
+
+@device_function
+def record_present_team_reward(rewards, team, share, acted, record, slot):  # type: ignore[no-untyped-def]
+    """Record a team's reward as :func:`record_team_reward` does; non-finite rewards of inactive agents count as 0.
+
+    Args:
+        rewards: ``[num_envs, num_agents]`` float32, rewards of this step.
+        team: ``[num_agents]`` int32, equal for the agents of one team.
+        share: ``[num_agents]`` float32, factor of the sum.
+        acted: ``[num_steps, num_envs, num_agents]`` bool, True if the agent was in the episode when it acted.
+        record: ``[num_steps, num_envs, num_agents]``, rollout.
+        slot: ``[1]`` int32, index t of the step.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    total = np.float32(0.0)
+    for other in range(team.shape[0]):
+        if team[other] == team[agent]:
+            reward = rewards[env, other]
+            if acted[slot[0], env, other] or abs(reward) < _INFINITY:
+                total += reward
     record[slot[0], env, agent] = total * share[agent]
 
 
