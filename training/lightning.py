@@ -49,8 +49,8 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
     """Policies of a run, and the updates that train them.
 
     With several devices each process has an equal part of the replicas, by their global indices, and gradients are
-    averaged in every step (strategy ``ddp``; with several policies ``ddp_find_unused_parameters_true``). Advantages are
-    normalised, and minibatches sampled, within each process.
+    averaged in every step (strategy ``ddp``; with several policies, or critics apart from the policy,
+    ``ddp_find_unused_parameters_true``). Advantages are normalised, and minibatches sampled, within each process.
 
     Args:
         source: a run configuration, as accepted by ``load_config``. ``trainer.num_envs``, ``trainer.train_batch_size``
@@ -181,11 +181,16 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         for parameter in trained:
             parameter.grad = None
-        self.manual_backward(loss)
+        self.manual_backward(loss, retain_graph=True)  # a critic may take its own step on the same loss
         gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
+        # DDP averages the gradients of the models only, neither those of critics and mixers nor the terms
+        parts = [each.flatten() for each in (*gradients, *terms.values())]
+        size = sum(each.numel() for each in trained)
+        gradient, means = self.trainer.strategy.reduce(torch.cat(parts), reduce_op="mean").tensor_split([size])
+        terms = dict(zip(terms, means.unbind(), strict=True))
         wrapper = next(wrapper for wrapper in known if wrapper.optimizer is optimizer)
         more = before(terms) if before else {}
-        norm = take_step(wrapper, torch.cat([gradient.flatten() for gradient in gradients]), max_grad_norm)
+        norm = take_step(wrapper, gradient, max_grad_norm)
         return {**terms, **more, "grad_norm": norm}
 
     def _charts(self) -> dict[str, Tensor]:

@@ -110,9 +110,18 @@ def assert_same_bits(found: Trainer, expected: Trainer) -> None:
     assert torch.equal(found.env.ctx.save_state(), expected.env.ctx.save_state())
 
 
-@pytest.mark.parametrize(("source", "overrides"), [("tag_gridworld", TINY), ("pendulum_sac", PENDULUM)])
+CRITIC = tuple(f"policy.{{tag}}.{key}" for key in ("centralized_critic=true", "critic_lr=3e-3", "target_kl=0.02"))
+
+
+@pytest.mark.parametrize(
+    ("source", "overrides"),
+    [
+        ("tag_gridworld", (*TINY, *(option.format(tag="tagger") for option in CRITIC))),
+        ("pendulum_sac", PENDULUM),
+    ],
+)
 def test_the_same_as_our_own_trainer_bit_for_bit(source, overrides):
-    """Two policies that learn by PPO, and three optimizers of one that learns by SAC."""
+    """Two policies that learn by PPO, one with a critic of its own, and three optimizers of one that learns by SAC."""
     logged, module = [], module_of(source, overrides)
     fit(module, after_update=lambda trainer, *_: logged.append(numbers(trainer.callback_metrics)))
     expected, wanted = own_training(source, overrides)
@@ -159,18 +168,26 @@ import sys, torch
 sys.path.insert(0, {folder!r})
 from test_lightning import WHOLE_BATCHES, fit, module_of, weights
 torch.set_num_threads(1)
-module = module_of("cartpole", WHOLE_BATCHES)
-fit(module, devices=2, strategy="ddp")
+module = module_of("cartpole", [*WHOLE_BATCHES, *{options!r}])
+fit(module, devices=2, strategy={strategy!r})
 torch.save(weights(module.engine), {path!r} + str(module.trainer.global_rank))
 """
 
 
-def test_two_processes_train_as_one(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "strategy"),
+    [
+        ((), "ddp"),
+        (tuple(option.format(tag="agent") for option in CRITIC), "ddp_find_unused_parameters_true"),
+    ],
+)
+def test_two_processes_train_as_one(tmp_path, options, strategy):
     """Without normalisation or sampling within a process, the mean gradient is that of all rows."""
-    program = IN_TWO.format(folder=str(Path(__file__).parent), path=f"{tmp_path}/rank_")
+    folder = str(Path(__file__).parent)
+    program = IN_TWO.format(folder=folder, path=f"{tmp_path}/rank_", options=options, strategy=strategy)
     (tmp_path / "program.py").write_text(program)
     subprocess.run([sys.executable, str(tmp_path / "program.py")], check=True, capture_output=True, timeout=400)
-    ours = weights(own_training("cartpole", WHOLE_BATCHES)[0])
+    ours = weights(own_training("cartpole", (*WHOLE_BATCHES, *options))[0])
     for rank in range(2):
         theirs = torch.load(tmp_path / f"rank_{rank}")
         assert theirs.keys() == ours.keys()
