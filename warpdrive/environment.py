@@ -305,7 +305,7 @@ def check_environment(environment: Environment) -> None:
                 f"{title}: '{attribute}' is {shown(value)}, expected a function marked with @wd.kernel, "
                 "or wd.cuda_kernel(...)"
             )
-    if environment.draw is not None:
+    if environment.draw is not None or environment.draw_things is not None:
         _check_drawing(title, environment)
     twins = environment.cuda_twins
     if not isinstance(twins, Mapping) or not all(isinstance(twin, CudaKernel) for twin in twins.values()):
@@ -338,6 +338,12 @@ def _check_drawing(title: str, environment: Environment) -> None:
             f"{title}: 'draw_things' is {shown(environment.draw_things)}, expected a Python function marked with "
             "@wd.kernel"
         )
+    for name, own, other in (("draw", "shapes", "things"), ("draw_things", "things", "shapes")):
+        kernel = getattr(environment, name)
+        if kernel is not None and other in kernel.parameters:
+            raise DefinitionError(
+                f"{kernel.where}: '{name}' has the parameter '{other}', expected '{own}', the array that it writes"
+            )
     count = environment.things_per_agent
     if type(count) is not int or count < 1:
         raise DefinitionError(f"{title}: things_per_agent is {shown(count)}, expected an integer of at least 1")

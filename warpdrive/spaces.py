@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +94,22 @@ def nested(arrays: Iterable[SpaceArray], value: Callable[[SpaceArray], Any]) -> 
             place = place.setdefault(name, {})
         place[array.path[-1]] = value(array)
     return nest
+
+
+def by_array(arrays: Iterable[SpaceArray], given: Any) -> dict[str, Any]:
+    """Return values by the names of their arrays: the reverse of :func:`nested`. Unknown keys remain."""
+    names = {array.path: array.name for array in arrays}
+    found: dict[str, Any] = {}
+
+    def visit(value: Any, path: tuple[str, ...]) -> None:
+        if isinstance(value, Mapping):
+            for key, part in value.items():
+                visit(part, (*path, str(key)))
+        else:
+            found[names.get(path, "/".join(path) or "observations")] = value
+
+    visit(given, ())
+    return found
 
 
 def _arrays(name: str, environment: Environment, given: Any) -> list[SpaceArray]:

@@ -178,7 +178,7 @@ class AccessLog(NullLog):
             index,
             [self._line()],
             f"index {description} {what} {array}, which has the shape {shape}, in thread {self.me}",
-            advice.for_bounds(index, shape, wraps),
+            advice.for_bounds(block.name, index, shape, wraps),
         )
 
     def divergence(self, waiting: int, barrier: Line, other: int, elsewhere: Line | None) -> None:

@@ -105,10 +105,11 @@ def for_race(kinds: tuple[str, str], lines: tuple[str, str], is_within_a_block: 
     return "put cuda.syncthreads() between the two lines, or write to an array that is not read here"
 
 
-def for_bounds(index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> str:
+def for_bounds(array: str, index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> str:
     """Return advice about an index outside of an array.
 
     Args:
+        array: Name of the array.
         index: The index.
         shape: Shape of the array.
         wraps: True if the index counts from the end.
@@ -121,6 +122,8 @@ def for_bounds(index: tuple[int, ...], shape: tuple[int, ...], wraps: bool) -> s
     axis = next((axis for axis, (i, n) in enumerate(zip(index, shape, strict=False)) if not 0 <= i < n), 0)
     if index[axis] < 0:
         return "make sure that the index is not negative"
+    if array in ("shapes", "things") and axis == 2:
+        return f"set {array}_per_agent of the environment, which is {shape[axis]}, or draw fewer; the first is 0"
     return f"use the element only where the index is less than shape[{axis}], which is {shape[axis]}"
 
 

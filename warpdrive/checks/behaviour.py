@@ -19,8 +19,9 @@ from warpdrive.checks.environment import CheckingBackend, is_written_for
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment, State
+from warpdrive.errors import nearest
 from warpdrive.per_replica import per_replica_attributes
-from warpdrive.spaces import SpaceArray, action_arrays, observation_arrays
+from warpdrive.spaces import SpaceArray, action_arrays, by_array, observation_arrays
 
 Array = npt.NDArray[Any]
 
@@ -300,7 +301,7 @@ class _Reference:
         for replica in range(len(first["timestep"])):
             result = self._run("reference_observe", 0, replica, self._state(first, replica))
             if result is not None:
-                expected = result if isinstance(result, dict) else {"observations": result}
+                expected = by_array(observation_arrays(self.env), result)
                 self._compare("reference_observe", 0, replica, {n: a[replica] for n, a in first.items()}, expected)
 
     def check(self, step: _Step) -> None:
@@ -347,7 +348,13 @@ class _Reference:
         for name in missing:
             self._add(source, name, replica, f"{source} returned no '{name}'")
         for name, value in expected.items():
-            if name not in found or name == RNG:
+            if name == RNG:
+                continue
+            if name not in found:
+                message = (
+                    f"{source} returned '{name}', expected one of {', '.join(sorted(found))}.{nearest(name, found)}"
+                )
+                self._add(source, name, replica, message)
                 continue
             ours, theirs = np.asarray(found[name]), np.asarray(value)
             if ours.shape != theirs.shape:

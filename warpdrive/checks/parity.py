@@ -21,9 +21,9 @@ from warpdrive.checks.references import Reference, references_of
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
 from warpdrive.environment import check_environment as check_definition
-from warpdrive.errors import DefinitionError, shown
+from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.per_replica import per_replica_attributes
-from warpdrive.spaces import SpaceArray, action_arrays, nested, observation_arrays
+from warpdrive.spaces import SpaceArray, action_arrays, by_array, nested, observation_arrays
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -382,16 +382,20 @@ class _Comparison:
         return state | {"timestep": int(arrays["timestep"][e])}
 
     def _observed(self, reference: Reference) -> Arrays:
-        seen = reference.observations()
-        given = seen if isinstance(seen, Mapping) else {next(iter(self.seen)): seen}
-        return {name: _as_array(value) for name, value in given.items()}
+        return {n: _as_array(value) for n, value in by_array(self.seen.values(), reference.observations()).items()}
 
     def _check(self, step: _Step) -> bool:
         """Compare a step with that of the reference; return True if they agree."""
         wrong: dict[str, Array] = {}
         for name, expected in step.theirs.items():
-            if name not in step.ours or name in NOT_COMPARED:
+            if name in NOT_COMPARED:
                 continue
+            if name not in step.ours:
+                expected_names = sorted({*step.ours} - {*NOT_COMPARED}) if step.number else list(self.seen)
+                raise DefinitionError(
+                    f"the reference {self.report.reference} returned '{name}', expected arrays of environment "
+                    f"'{self.env.name}': {', '.join(expected_names)}.{nearest(name, expected_names)}"
+                )
             found = step.ours[name]
             if found.shape != expected.shape:
                 raise DefinitionError(

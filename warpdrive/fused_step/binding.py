@@ -96,9 +96,17 @@ class Binding:
                 f"{kernel.where}: parameter '{name}' of kernel function '{_name(kernel)}' is not bound: it is "
                 "neither a reserved array, nor an array of initial_state, nor a number or array among the "
                 "attributes of "
-                f"{type(self.environment).__name__}.{nearest(name, self._candidates())}"
+                f"{type(self.environment).__name__}.{self._advice(name)}"
             )
         return True
+
+    def _advice(self, name: str) -> str:
+        """Return advice about an unbound name: the arrays of a space that has others than it, or the nearest name."""
+        for array, space in (("observations", "observation_space"), ("actions", "action_space")):
+            if name == array or name.removeprefix(f"{array}_") in self.environment.policy_tags:
+                names = sorted(known for known in self.arrays if known == array or known.startswith(f"{array}_"))
+                return f" The arrays of {space} are: {', '.join(names)}"
+        return nearest(name, self._candidates())
 
     def _candidates(self) -> list[str]:
         attributes = (name for name, value in vars(self.environment).items() if _is_bindable(value))

@@ -5,7 +5,10 @@ from numba import cuda
 
 import warpdrive as wd
 
-EXPECTED = r"bounds .*shape_that_does_not_exist.py:\d+: index \(0, 0, 1, 0\) lies outside of 'shapes'"
+EXPECTED = (
+    r"bounds .*shape_that_does_not_exist.py:\d+: index \(0, 0, 1, 0\) lies outside of 'shapes'.*"
+    r"set shapes_per_agent of the environment, which is 1"
+)
 
 
 @wd.kernel

@@ -219,6 +219,72 @@ def test_a_class_with_three_methods_gets_the_draws_of_the_kernels(python_backend
     assert report.first.whole_episodes
 
 
+@wd.kernel
+def walk_apart(place, actions, observations_left, observations_right):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    place[env, agent] += actions[env, agent]
+    if agent == 0:
+        observations_left[env, 0, 0] = place[env, 0]
+    else:
+        observations_right[env, 0, 0] = place[env, 1]
+        observations_right[env, 0, 1] = place[env, 0]
+
+
+class Apart(wd.Environment):
+    """Two agents with observations of different sizes."""
+
+    name, step = "apart", walk_apart
+    num_agents, episode_length, policy_tags = 2, 5, {"left": [0], "right": [1]}
+    action_space = spaces.Discrete(2)
+
+    def __init__(self):
+        sizes = {"left": (1,), "right": (2,)}
+        self.observation_space = {tag: spaces.Box(0, np.inf, size, np.float32) for tag, size in sizes.items()}
+
+    def initial_state(self, rng):
+        seen = {"observations_left": np.zeros((1, 1), np.float32), "observations_right": np.zeros((1, 2), np.float32)}
+        return {"place": np.zeros(2, np.int32), **seen}
+
+
+class ApartRules:
+    """The same; ``told`` maps the observations of both tags to what the reference returns."""
+
+    def __init__(self, told=lambda left, right: {"left": left, "right": right}):
+        self.told = told
+
+    def set_state(self, state):
+        self.place = state["place"]
+
+    def step(self, actions):
+        self.place = self.place + actions
+        return {"rewards": np.zeros(2), "terminated": False, "place": self.place}
+
+    def observations(self):
+        return self.told([[self.place[0]]], [[self.place[1], self.place[0]]])
+
+
+def test_observations_of_tags_are_named_by_tag_or_by_array():
+    by_array = ApartRules(lambda left, right: {"observations_left": left, "observations_right": right})
+    for reference in (ApartRules(), by_array):
+        report = check_parity(Apart(), reference, episodes=2, replicas=2)
+        assert report and {"observations_left", "observations_right"} < set(report.arrays)
+    wrong = check_parity(Apart(), ApartRules(lambda left, right: {"left": left, "right": [[-1, -1]]}), replicas=2)
+    assert not wrong and wrong.first.array == "observations_right" and wrong.first.agent == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (lambda left, right: {"left": left, "rihgt": right}, "returned 'rihgt'.*expected.*observations_right"),
+        (lambda left, right: {"observations_lft": left}, "Did you mean 'observations_left'"),
+        (lambda left, right: left, "returned 'observations', expected.*observations_left, observations_right"),
+    ],
+)
+def test_names_that_no_array_has_are_errors(told, message):
+    with pytest.raises(DefinitionError, match=message):
+        check_parity(Apart(), ApartRules(told), episodes=1, replicas=2)
+
+
 def test_draws_leave_the_state_alone_and_agents_apart():
     rng = np.array([[1, 0, 0, 0], [1, 0, 0, 0]], np.uint32)
     draws = Draws(rng)
