@@ -396,6 +396,11 @@ def _check_space(title: str, attribute: str, given: Any, environment: Environmen
             f"{title}: {attribute} has the tags {shown(list(given))}, "
             f"policy_tags has {shown(list(environment.policy_tags))}"
         )
+    if isinstance(given, spaces.Dict) and set(given) == set(environment.policy_tags) and len(given) > 1:
+        raise DefinitionError(
+            f"{title}: {attribute} is a Dict space whose keys are the policy tags, expected a plain dict, which has a "
+            "space for each tag; a Dict space is one space of all agents, with other keys"
+        )
     allowed: tuple[type, ...] = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete)
     expected = "a Box, Discrete or MultiDiscrete space of gymnasium"
     found = list(spaces_by_tag(environment, given).values())

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpdrive.errors import DefinitionError
+from warpdrive.user_code import user_code
 
 
 class PerReplica:
@@ -43,7 +44,7 @@ class PerReplica:
             their dtype.
 
         Raises:
-            DefinitionError: If the values of two replicas differ in shape or dtype.
+            DefinitionError: If the function raises, or the values of two replicas differ in shape or dtype.
         """
         values = [_plain(self._value(name, seed, replica)) for replica in range(first_env, first_env + count)]
         for value in values:
@@ -57,7 +58,8 @@ class PerReplica:
     def _value(self, name: str, seed: int, replica: int) -> Any:
         if self._draw is None:
             return self._rows[replica % len(self._rows)]
-        return self._draw(np.random.default_rng([seed, replica, *name.encode()]))
+        with user_code(f"wd.PerReplica '{name}'"):
+            return self._draw(np.random.default_rng([seed, replica, *name.encode()]))
 
 
 def per_replica_attributes(environment: object) -> dict[str, PerReplica]:

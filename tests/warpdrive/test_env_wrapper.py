@@ -387,7 +387,17 @@ def test_options_of_a_box_are_refused_for_other_actions(walkers: Callable[..., A
             "its bounds must differ in every component",
         ),
         ({"action_space": {"odd": spaces.Discrete(3)}}, r"action_space has the tags \['odd'\]"),
-        ({"bonus": "high"}, "parameter 'bonus' of kernel function 'walk' is not bound"),
+        (
+            {"bonus": "high"},
+            "parameter 'bonus' of kernel function 'walk' is the attribute 'high' of Walkers, expected an int, a float",
+        ),
+        (
+            {
+                "policy_tags": {"odd": [1], "even": [0, 2]},
+                "action_space": spaces.Dict(odd=spaces.Discrete(3), even=spaces.Discrete(3)),
+            },
+            "action_space is a Dict space whose keys are the policy tags, expected a plain dict",
+        ),
         ({"bonus": 1 << 40}, "does not fit into int32"),
         ({"global_state": "position"}, "global_state is 'position', expected a list of names of arrays, each once"),
         ({"global_state": ["visits"] * 2}, "expected a list of names of arrays, each once"),

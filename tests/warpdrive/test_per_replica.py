@@ -102,6 +102,7 @@ def test_nobody_writes_to_them(backend: str) -> None:
         ("grip", lambda: wd.PerReplica(5), "PerReplica: found 5, expected an array"),
         ("grip", lambda: wd.PerReplica(lambda rng: np.zeros(rng.integers(1, 9))), "for one replica and float64 .* for"),
         ("grip", lambda: wd.PerReplica(lambda rng: "heavy"), "array 'grip' has dtype <U5"),
+        ("grip", lambda: wd.PerReplica(lambda: 1.0), r"wd.PerReplica 'grip': TypeError: .* takes 0 positional"),
         ("rewards", lambda: wd.PerReplica(np.ones(3)), "attribute 'rewards' of Carts has the name of a reserved array"),
         ("speed", lambda: wd.PerReplica(np.ones(3)), "returned 'speed', which"),
     ],

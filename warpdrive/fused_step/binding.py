@@ -10,7 +10,7 @@ import numpy as np
 
 from warpdrive.device_context import DeviceContext, torch_dtype
 from warpdrive.environment import Environment, KernelFunction, KernelFunctions
-from warpdrive.errors import DefinitionError, nearest
+from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.kernels.cuda_kernel import CudaKernel
 from warpdrive.kernels.errors import KernelError, place
 from warpdrive.kernels.kernel import Kernel
@@ -91,14 +91,18 @@ class Binding:
     def _is_constant(self, kernel: KernelFunction, name: str) -> bool:
         if name in self.arrays:
             return name in self.constants
-        if name != "num_envs" and not _is_bindable(getattr(self.environment, name, None)):
+        if name == "num_envs" or _is_bindable(getattr(self.environment, name, None)):
+            return True
+        title = f"{kernel.where}: parameter '{name}' of kernel function '{_name(kernel)}'"
+        if name in vars(self.environment) or name in vars(type(self.environment)):
             raise KernelError(
-                f"{kernel.where}: parameter '{name}' of kernel function '{_name(kernel)}' is not bound: it is "
-                "neither a reserved array, nor an array of initial_state, nor a number or array among the "
-                "attributes of "
-                f"{type(self.environment).__name__}.{self._advice(name)}"
+                f"{title} is the attribute {shown(getattr(self.environment, name))} of "
+                f"{type(self.environment).__name__}, expected an int, a float, a bool, a NumPy array or a wd.PerReplica"
             )
-        return True
+        raise KernelError(
+            f"{title} is not bound: it is neither a reserved array, nor an array of initial_state, nor a number or "
+            f"array among the attributes of {type(self.environment).__name__}.{self._advice(name)}"
+        )
 
     def _advice(self, name: str) -> str:
         """Return advice about an unbound name: the arrays of a space that has others than it, or the nearest name."""
