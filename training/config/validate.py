@@ -26,6 +26,7 @@ from warpdrive.training.config.signature import parameter_problems
 from warpdrive.training.models.options import (
     MODEL_CONFIGS,
     ActionsConfig,
+    ConvolutionsConfig,
     CustomModelConfig,
     FullyConnectedConfig,
     PerceptronConfig,
@@ -93,6 +94,7 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
     """Return problems of the policies with respect to the environment, or to the samples of an update."""
     found = []
     action_spaces = spaces_by_tag(env, env.action_space)
+    observation_spaces = spaces_by_tag(env, env.observation_space)
     wanted, known = run.best_metric, schema.evaluation_metrics(run.policy)
     if wanted not in known:
         text = f"found {described(wanted)}, expected one of {', '.join(known)}.{nearest(wanted, known)}"
@@ -102,6 +104,7 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
             size = UpdateSize(run.trainer.num_envs, run.trainer.rollout_length, len(env.policy_tags[tag]))
             found += [(f"policy.{tag}.{key}", text) for key, text in settings.problems(size, env)]
         found += [(f"policy.{tag}.model.{key}", text) for key, text in _action_problems(settings, action_spaces[tag])]
+        found += [(f"policy.{tag}.model.type", text) for text in _image_problems(settings, observation_spaces[tag])]
         if isinstance(settings, schema.SelfPlayConfig):
             found += _self_play_problems(tag, settings, run, env)
         if isinstance(settings, schema.FunctionConfig):
@@ -133,6 +136,15 @@ def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem
     if model.squash_actions and isinstance(space, spaces.Box) and not space.is_bounded():
         found.append(("squash_actions", f"found true, expected actions in a bounded Box, but they are in {space}"))
     return found
+
+
+def _image_problems(settings: object, space: spaces.Space[Any]) -> list[str]:
+    """Return the problem of convolutions whose observations are not images."""
+    is_of_images = isinstance(space, spaces.Box) and len(space.shape) == 3
+    if is_of_images or not isinstance(getattr(settings, "model", None), ConvolutionsConfig):
+        return []
+    expected = "a Box of images [channels, height, width]; 'fully_connected' takes any space"
+    return [f"found 'convolutional' for the observation space {space}, expected {expected}"]
 
 
 def _self_play_problems(

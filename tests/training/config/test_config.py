@@ -98,6 +98,14 @@ def test_changing_the_algorithm_drops_settings_it_does_not_have(run_yaml: Path) 
     )
 
 
+def test_convolutions_are_for_images_only() -> None:
+    told = (
+        r"policy\.agent\.model\.type: found 'convolutional' for the observation space Box\(.*expected a Box of images"
+    )
+    with pytest.raises(ConfigError, match=told):
+        load_config("pendulum", ["policy.agent.model={type: convolutional}"])
+
+
 def test_algorithms_are_for_some_actions_only() -> None:
     told = (
         r"algorithm: found 'dqn', expected an algorithm for actions in Box\(.*\): reinforce, a2c, ppo, ddpg, td3, sac,"
