@@ -110,7 +110,8 @@ class AgentBatch:
                 continue
             full[:, [place[agent] for agent in ids]] = self._of_others(tag).to(full)
         mine = [index for index, agent in enumerate(self.agents) if agent in place]
-        full[:, [place[self.agents[index]] for index in mine]] = rows[:, mine].to(full)
+        if mine:  # otherwise the batch is in another space
+            full[:, [place[self.agents[index]] for index in mine]] = rows[:, mine].to(full)
         return full
 
     def _of_others(self, tag: str) -> torch.Tensor:

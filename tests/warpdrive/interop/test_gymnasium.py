@@ -10,9 +10,11 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
+from numba import cuda
 from sound_environments import Bandit
 
 import warpdrive as wd
@@ -140,6 +142,43 @@ def test_all_agents_of_a_tag_are_rows():
         assert np.array_equal(observations, expected[0][:, taggers].flatten(0, 1).numpy())
         assert np.array_equal(rewards, expected[1][:, taggers].flatten().numpy())
     assert set(seen) == {torch.Size([3, *env.observation_spaces["runner"].shape])}
+
+
+@wd.kernel
+def push(place, actions_pilot, actions_crew, rewards):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if agent == 0:
+        place[env, 0] += actions_pilot[env, 0, 0]
+    else:
+        place[env, agent] += actions_crew[env, agent - 1]
+    rewards[env, agent] = place[env, agent]
+
+
+class Ship(wd.Environment):
+    """Tags whose actions differ in shape and dtype."""
+
+    name, step = "ship", push
+    num_agents, episode_length, policy_tags = 3, 9, {"pilot": [0], "crew": [1, 2]}
+    observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = {"pilot": spaces.Box(-1.0, 1.0, (2,), np.float32), "crew": spaces.Discrete(3)}  # noqa: RUF012
+
+    def initial_state(self, rng):
+        return {"place": np.zeros(3, np.float32), "observations": np.zeros((3, 1), np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("tag", "given", "other", "others", "expected"),
+    [
+        ("pilot", np.full((2, 2), 0.5, np.float32), "crew", [1, 2, 0, 1], [[0.5], [0.5]]),
+        ("crew", np.array([2, 1, 0, 2]), "pilot", [[0.5, 0.0], [1.0, 0.0]], [[2, 1], [0, 2]]),
+    ],
+)
+def test_tags_may_have_actions_of_different_shapes(tag, given, other, others, expected):
+    envs = wd.to_gymnasium(Ship(), 2, tag=tag, others={other: lambda seen: torch.tensor(others)}, env_backend="cpu")
+    envs.reset(seed=0)
+    for number in (1, 2):
+        _, rewards, *_ = envs.step(given)
+        np.testing.assert_array_equal(rewards.reshape(2, -1), number * np.array(expected))
 
 
 def test_separate_spaces_agents_and_masks():
