@@ -99,11 +99,18 @@ def _done(options: argparse.Namespace, env: Environment, backends: Sequence[Back
         agents = f"{env.num_agents} agent{'s' * (env.num_agents > 1)}"
         done.append(f"interpreted {options.steps} steps of {options.replicas} replicas with {agents} ({kernels})")
     if not report.bounds and not report.endless:
-        behaviour = ", ".join(kind for kind in OF_BEHAVIOUR if kind != "backends")
+        left_out = {"backends"} if _has_reference(env) else {"backends", "reference"}
+        behaviour = ", ".join(kind for kind in OF_BEHAVIOUR if kind not in left_out)
         done.append(f"ran {PLAYED_STEPS} steps ({behaviour})")
-        done.append(f"compared backends ({', '.join(backend.name for backend in backends)})")
+        if len(backends) > 1:
+            done.append(f"compared backends ({', '.join(backend.name for backend in backends)})")
     text = ", ".join(done)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _has_reference(env: Environment) -> bool:
+    methods = ("reference_step", "reference_observe")
+    return any(getattr(type(env), name) is not getattr(Environment, name) for name in methods)
 
 
 def print_report(console: Console, report: Report) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from numba import cuda
+from paths import SUPPORT
 from sound_environments import SOUND
 
 import warpdrive as wd
@@ -219,6 +220,12 @@ def test_the_command_exits_with_0_for_a_clean_environment(capsys):
     assert main(["check", "tag_gridworld", "num_taggers=1", "env.grid_length=3", "--steps", "2"]) == 0
     assert "tag_gridworld: clean." in (printed := capsys.readouterr().out.replace("\n", " "))
     assert "Interpreted 2 steps of 2 replicas with 2 agents" in printed
+    assert "(spaces, resets, determinism, reference)" in printed
+
+
+def test_the_command_lists_a_reference_only_if_there_is_one(capsys):
+    assert main(["check", f"{SUPPORT / 'sound_environments.py'}:Pushed", "--steps", "2"]) == 0
+    assert "(spaces, resets, determinism)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_command_exits_with_1_and_a_table_of_what_was_found(capsys):
