@@ -73,8 +73,8 @@ class AgentBatch:
         self.episode_return = self._rows("episode.last_return")
         self.episode_length = self._per_replica("episode.last_length")
         self.active = self._rows("active") if "active" in env.ctx else None
-        choices = env.logits(self.tag).shape[-1]
-        self.action_mask = self._rows("action_mask", choices) if "action_mask" in env.ctx else None
+        is_masked = "action_mask" in env.ctx and not isinstance(self.action_space, spaces.Box)
+        self.action_mask = self._rows("action_mask", env.logits(self.tag).shape[-1]) if is_masked else None
 
     def actions(self, given: Any) -> Any:
         """Return the actions of all agents for :meth:`warpdrive.EnvWrapper.step`.

@@ -217,7 +217,8 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         if "action_mask" in self.replicas.ctx:
             masks = self._row("action_mask").astype(np.int8)
             for agent, info in infos.items():
-                info["action_mask"] = self._mask(agent, masks[self._ids[agent]])
+                if not isinstance(self.action_space(agent), spaces.Box):
+                    info["action_mask"] = self._mask(agent, masks[self._ids[agent]])
         if self.replicas.env.turn_based:
             turns = self._row("active")
             for agent, info in infos.items():

@@ -145,17 +145,18 @@ def test_all_agents_of_a_tag_are_rows():
 
 
 @wd.kernel
-def push(place, actions_pilot, actions_crew, rewards):
+def push(place, actions_pilot, actions_crew, action_mask, rewards):
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if agent == 0:
         place[env, 0] += actions_pilot[env, 0, 0]
     else:
+        action_mask[env, agent, 0] = False
         place[env, agent] += actions_crew[env, agent - 1]
     rewards[env, agent] = place[env, agent]
 
 
 class Ship(wd.Environment):
-    """Tags whose actions differ in shape and dtype."""
+    """Tags whose actions differ in shape and dtype, and of which those of one are masked."""
 
     name, step = "ship", push
     num_agents, episode_length, policy_tags = 3, 9, {"pilot": [0], "crew": [1, 2]}
@@ -177,8 +178,17 @@ def test_tags_may_have_actions_of_different_shapes(tag, given, other, others, ex
     envs = wd.to_gymnasium(Ship(), 2, tag=tag, others={other: lambda seen: torch.tensor(others)}, env_backend="cpu")
     envs.reset(seed=0)
     for number in (1, 2):
-        _, rewards, *_ = envs.step(given)
+        _, rewards, *_, infos = envs.step(given)
         np.testing.assert_array_equal(rewards.reshape(2, -1), number * np.array(expected))
+        assert ("action_mask" in infos) == (tag == "crew")
+
+
+def test_agents_with_actions_in_a_box_have_no_mask_in_pettingzoo():
+    pytest.importorskip("pettingzoo")
+    env = wd.to_pettingzoo(Ship(), env_backend="cpu")
+    env.reset(seed=0)
+    *_, infos = env.step({"pilot_0": np.zeros(2, np.float32), "crew_0": 1, "crew_1": 2})
+    assert infos["pilot_0"] == {} and infos["crew_1"]["action_mask"].tolist() == [0, 1, 1]
 
 
 def test_separate_spaces_agents_and_masks():
