@@ -45,8 +45,8 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
         state: A state of ale-py, ``ale.cloneState()``; its bytes, ``state.serialize()``; or an :class:`AleState`.
 
     Returns:
-        ``ram``, ``registers``, ``cartridge_ram`` and ``screen``; of the games of ``wd.atari.games()`` also ``score``,
-        ``second_score`` and ``lives``.
+        ``ram``, ``registers``, ``cartridge_ram`` and ``screen``, and ``md5``, the digest of the ROM; of the games of
+        ``wd.atari.games()`` also ``score``, ``second_score`` and ``lives``.
     """
     if not isinstance(state, AleState):
         state = parse(state)
@@ -94,6 +94,7 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
         "registers": np.clip(registers, -NEVER - 1, NEVER).astype(np.int32),
         "cartridge_ram": ram,
         "screen": np.zeros((2, height, machine.WIDTH), np.uint8),
+        "md5": np.array(state.md5),
         **({} if game is None else _numbers(state, game)),
     }
 

@@ -226,6 +226,10 @@ class _Reader:
         self.data, self.place = data, 0
 
     def ints(self, count: int) -> np.ndarray:
+        if not 0 <= 4 * count <= len(self.data) - self.place:
+            raise ValueError(
+                f"Expected {count} words at byte {self.place} of an ALE state, which has {len(self.data)}."
+            )
         values = np.frombuffer(self.data, "<i4", count, self.place).astype(np.int32)
         self.place += 4 * count
         return values
@@ -282,8 +286,11 @@ def parse(state: Any) -> AleState:
         The state.
 
     Raises:
+        TypeError: If the argument is no state.
         ValueError: If the bytes are not a state, or the cartridge is not emulated (DPC).
     """
+    if not isinstance(state, bytes) and not hasattr(state, "serialize"):
+        raise TypeError(f"Expected a state of ale-py, ale.cloneState(), or its bytes, found {type(state).__name__}.")
     serialized = state if isinstance(state, bytes) else state.serialize()
     reader = _Reader(serialized)
     paddles = reader.ints(2)
@@ -313,9 +320,12 @@ def parse(state: Any) -> AleState:
     flag = len(rest) - 4 if rest.endswith(struct.pack("<I", FALSE)) else rest.rfind(struct.pack("<I", TRUE))
     game = reader.ints(flag // 4)
     generator = reader.string() if reader.booleans(1)[0] else None
+    paddle_limits = reader.ints(2)
+    if reader.place != len(serialized):
+        raise ValueError(f"Expected the end of an ALE state at byte {reader.place}, found {len(serialized)} bytes.")
     return AleState(
         paddles, frame, episode_frame, mode, difficulty, md5, cycles, random, processor, riot, tia, sound,
-        Cartridge(kind, banks, ram), game, generator, reader.ints(2),
+        Cartridge(kind, banks, ram), game, generator, paddle_limits,
     )  # fmt: skip
 
 

@@ -171,3 +171,9 @@ def test_bytes_that_are_no_state_are_rejected() -> None:
         ale_state.parse(serialized.replace(b"System", b"Sistem"))
     with pytest.raises(ValueError, match=r"Cartridge9K.*is not emulated"):
         ale_state.parse(serialized.replace(b"Cartridge2K", b"Cartridge9K"))
+    with pytest.raises(ValueError, match="Expected 2 words at byte 0 of an ALE state, which has 0"):
+        ale_state.parse(b"")
+    with pytest.raises(ValueError, match="Expected the end of an ALE state at byte"):
+        ale_state.parse(serialized + b"more")
+    with pytest.raises(TypeError, match=r"ale\.cloneState\(\), or its bytes, found ALEInterface"):
+        from_ale(game("pong"))
