@@ -52,6 +52,7 @@ def step(
         remaining = shortest_skip
         if longest_skip > shortest_skip:
             remaining += wd.random.integer(rng, env, 0, longest_skip - shortest_skip + 1)
+        remaining = min(remaining, max_frames - frames[env])
         gained, gained_by_second, over, lost = 0, 0, 0, False
         before = cuda.local.array(128, np.uint8)
         while remaining > 0:
@@ -81,7 +82,7 @@ def step(
                 remaining = 0
             elif ends_with_life and not lost and 0 < lives_left < lives[env]:
                 lost = True
-                remaining += frames_of_fire
+                remaining = min(remaining + frames_of_fire, max_frames - frames[env])
             lives[env] = lives_left
         if clips_rewards:
             gained, gained_by_second = _sign(gained), _sign(gained_by_second)
@@ -89,8 +90,8 @@ def step(
         if num_agents > 1:
             rewards[env, 1] = gained_by_second
         terminated[env] = over != 0 or lost
-        continued[env] = over == 0 and lost
         truncated[env] = over == 0 and frames[env] >= max_frames
+        continued[env] = lost and over == 0 and frames[env] < max_frames
 
 
 @wd.device_function
@@ -206,10 +207,11 @@ class Atari(wd.Environment):
 
     ## Starting State
 
-    The console is turned on with random contents of its memory, runs for 60 frames, and is reset, in the mode and
+    The console is turned on with a random value of its timer, runs for 60 frames, and is reset, in the mode and
     difficulty of the arguments. The game's start actions follow, then from 1 to `noop_max` frames without action, and
-    with `fire_on_reset` a step of fire and one of up. This is done `reset_pool_size` times when an `EnvWrapper` is
-    created, so that the start of an episode costs a copy. With `start_states` an episode begins in one of these.
+    with `fire_on_reset` a step of fire and one of action 2, in games whose action 1 is fire. This is done
+    `reset_pool_size` times when an `EnvWrapper` is created, so that the start of an episode costs a copy. With
+    `start_states` an episode begins in one of these.
 
     ## Episode End
 
@@ -236,7 +238,8 @@ class Atari(wd.Environment):
         frame_stack: Number of stacked pictures, by default 4 for `grayscale` and 1 for the others.
         max_pool: If True, a picture is the maximum of the last two frames of a step.
         noop_max: Largest number of frames without action at the beginning of a game; 0 for none.
-        fire_on_reset: If True, fire is pressed at the beginning, which starts some games.
+        fire_on_reset: If True, fire is pressed at the beginning, which starts some games. Without effect in games
+            whose action 1 is not fire.
         terminal_on_life_loss: If True, a lost life ends an episode.
         clip_rewards: If True, rewards are -1, 0 or 1.
         start_states: Consoles in whose states episodes begin, as returned by `wd.atari.from_ale`.
@@ -318,11 +321,13 @@ class Atari(wd.Environment):
         )
         self.max_frames = whole("max_num_frames_per_episode", max_num_frames_per_episode, at_least=1)
         self.noop_max = whole("noop_max", noop_max, at_least=0, at_most=1000)
-        self.fire_on_reset = flag("fire_on_reset", fire_on_reset)
-        self.frames_of_fire = self.shortest_skip if self.fire_on_reset else 0
         with_two = " with players=2" if self.num_agents == 2 else ""
         self.mode = _one_of("mode", mode, rule.modes, rule.name + with_two)
         self.difficulty = _one_of("difficulty", difficulty, rule.difficulties, rule.name)
+        actions = range(controllers.NUM_ACTIONS) if flag("full_action_space", full_action_space) else rule.actions
+        has_fire = actions[1] == controllers.FIRE
+        self.pressed_on_reset = list(actions[1:3]) if flag("fire_on_reset", fire_on_reset) and has_fire else []
+        self.frames_of_fire = self.shortest_skip if self.pressed_on_reset else 0
         self.episode_length = -(-self.max_frames // self.shortest_skip)
         self.steps_between_truncations = -(-self.max_frames // (self.longest_skip + self.frames_of_fire))
 
@@ -332,7 +337,6 @@ class Atari(wd.Environment):
         self.zero_sum = not second_score
         self.has_paddles, self.swapped_ports = rule.controller == "paddles", rule.swapped_ports
         self.first_line, self.height, self.last_line = rule.first_line, rule.height, SECOND_LINES[rule.display]
-        actions = range(controllers.NUM_ACTIONS) if flag("full_action_space", full_action_space) else rule.actions
         self.buttons = np.zeros(controllers.NUM_ACTIONS, np.int32)
         self.buttons[: len(actions)] = [0 if action in rule.ignored else action for action in actions]
         self.policy_tags = {"agent": [0]} if self.num_agents == 1 else {"first": [0], "second": [1]}
@@ -372,18 +376,18 @@ class Atari(wd.Environment):
         neutral = controllers.CONSOLE_SWITCHES | self.difficulty << 6
         reset = [(0, 0, neutral & ~controllers.RESET)] * 4
         self._play(machine_state, [(0, 0, neutral)] * 60 + reset)
-        start = reset + [(action, 0, neutral) for action in self.game.start_actions]
+        has_modes = len(self.game.modes) > 1  # ale-py presses RESET once more in games that have some
+        start = reset * (1 + has_modes) + [(action, 0, neutral) for action in self.game.start_actions]
         if self.game.mode:
             self._select_mode(machine_state, start, neutral)
         self._play(machine_state, start)
         idle = int(rng.integers(1, self.noop_max + 1)) if self.noop_max > 0 else 0
-        pressed = [controllers.FIRE] * self.shortest_skip + [controllers.UP] * self.shortest_skip
-        after = [(0, 0, neutral)] * idle + [(action, 0, neutral) for action in pressed if self.fire_on_reset]
-        self._play(machine_state, after or [(0, 0, neutral)])
+        pressed = [(action, 0, neutral) for action in self.pressed_on_reset for _ in range(self.shortest_skip)]
+        self._play(machine_state, [(0, 0, neutral)] * idle + pressed)
         return self._started(machine_state)
 
     def _power_on(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays of a console at power-on: memory and timer are random."""
+        """Return the arrays of a console at power-on: the timer is random, as ale-py's, and memory is cleared."""
         registers = np.zeros(machine.SIZE, np.int32)
         last = self.rom.size - PADDING
         registers[machine.PC] = int(self.rom[last - 4]) & 0xFFFF  # the bytes at 0xFFFC and 0xFFFD
@@ -393,7 +397,7 @@ class Atari(wd.Environment):
             registers[machine.BANK] = 0x1000
         elif self.game.cartridge == "E0":
             registers[machine.SLICES : machine.SLICES + 3] = 0x1000, 0x1400, 0x1800
-        registers[machine.TIMER], registers[machine.TIMER_SHIFT] = rng.integers(25, 100), 10
+        registers[machine.TIMER], registers[machine.TIMER_SHIFT] = rng.integers(25, 100), 6
         registers[machine.VSYNC_END], registers[machine.FRAME_DONE] = 0x7FFFFFFF, 1
         registers[machine.SWCHA] = 0xFF
         registers[[machine.INPT4, machine.INPT5]] = 0x80
@@ -402,7 +406,7 @@ class Atari(wd.Environment):
         )
         shape = (2, self.height, machine.WIDTH) if self.is_drawn else (2, 1, 1)
         return {
-            "ram": rng.integers(256, size=128, dtype=np.uint8),
+            "ram": np.zeros(128, np.uint8),
             "registers": registers,
             "cartridge_ram": np.zeros(128, np.uint8),
             "screen": np.zeros(shape, np.uint8),
@@ -525,6 +529,9 @@ def _checked_starts(given: Any, game: games.Game) -> list[dict[str, npt.NDArray[
                 raise DefinitionError(
                     f"start_states[{number}] has the array '{name}' {what}, but it must be {np.dtype(dtype)} {shape}"
                 )
+        if state.get("md5", game.md5) != game.md5:
+            other = next((known.name for known in games.GAMES.values() if known.md5 == state["md5"]), "another game")
+            raise DefinitionError(f"start_states[{number}] is a state of {other}, but the game is {game.name}")
     starts = [{name: np.array(state[name]) for name in (*expected, "lives") if name in state} for state in states]
     for state in starts:
         state["registers"][machine.BLANKED] = 0 if game.blanks else -1

@@ -892,11 +892,11 @@ GAMES = {game.name: game for game in _GAMES}
 
 def game(name: str) -> Game:
     """Return the game of a name such as ``"pong"``, ``"MsPacman"`` or ``"ms_pacman"``."""
-    wanted = _plain(name)
+    wanted = _plain(str(name))
     for found in GAMES.values():
         if _plain(found.name) == wanted:
             return found
-    of_gymnasium = re.sub(r"^ALE/|(NoFrameskip|Deterministic)?-v\d+$", "", name)  # an id such as ALE/Pong-v5
+    of_gymnasium = re.sub(r"^ALE/|(NoFrameskip|Deterministic)?-v\d+$", "", str(name))  # an id such as ALE/Pong-v5
     hint = nearest(of_gymnasium, GAMES)
     raise DefinitionError(f"there is no Atari game {name!r}.{hint} The games are {', '.join(GAMES)}")
 

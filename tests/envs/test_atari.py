@@ -203,6 +203,41 @@ def test_a_lost_life_ends_an_episode_and_fire_begins_the_next(breakout: Atari) -
     assert ended["anew"] >= 4 and ended["continued"] >= 4 * ended["anew"]  # nobody presses fire but at the beginning
 
 
+@pytest.mark.parametrize("limit", [30, 41])
+def test_an_episode_has_no_frame_beyond_its_limit(limit: int) -> None:
+    """Nor does a game go on if a life is lost in its last frames."""
+    options = {"terminal_on_life_loss": True, "obs_type": "ram", "max_num_frames_per_episode": limit}
+    env = wd.EnvWrapper(Atari("breakout", **options), env_backend="cpu", reset_pool_size=1)  # type: ignore[arg-type]
+    steps = -(-limit // 4)
+    for _ in range(steps - 1):
+        *_, truncated, _ = env.step(np.zeros((1, 1), np.int64))
+        assert not truncated.item()
+    env.ctx["lives"][0] = 6  # as if one were lost in the next frame
+    *_, terminated, truncated, info = env.step(np.zeros((1, 1), np.int64))
+    assert terminated.item() and truncated.item() and not env.ctx["continued"].item()
+    assert env.ctx["frames"].item() == 0 and info["episode_length"].item() == steps
+
+
+@pytest.mark.parametrize("game", ["ms_pacman", "pong", "solaris", "star_gunner"])
+def test_a_game_begins_as_in_ale_py(game: str) -> None:
+    """But for a byte of solaris, which depends on the timer."""
+    ale, env = started(game), Atari(game, noop_max=0, obs_type="ram")
+    for seed in range(6):
+        differs = env.initial_state(np.random.default_rng(seed))["ram"] != ale.getRAM()
+        assert differs.sum() <= (game == "solaris")
+
+
+@pytest.mark.parametrize(("game", "second"), [("breakout", 3), ("alien", 2), ("ms_pacman", None)])
+def test_fire_and_the_third_action_begin_an_episode(game: str, second: int | None) -> None:
+    """As with `FireResetEnv`, which games without fire do not take."""
+    ale = started(game)
+    for action in () if second is None else (1, second):
+        for _ in range(4):
+            ale.act(action)
+    env = Atari(game, fire_on_reset=True, noop_max=0, obs_type="ram")
+    np.testing.assert_array_equal(env.initial_state(np.random.default_rng(0))["ram"], ale.getRAM())
+
+
 @pytest.mark.parametrize(("game", "address", "bits"), [("double_dunk", 0x80, 0x40), ("mario_bros", 0x80, 0x01)])
 def test_the_mode_for_two_is_selected(game: str, address: int, bits: int) -> None:
     for players in (1, 2):
@@ -276,9 +311,16 @@ def test_the_screen_is_rendered_whatever_is_observed() -> None:
             "players is 2, but breakout is for one; games for two are boxing, combat, double_dunk",
         ),
         ({"frame_skip": [4, 4]}, r"frame_skip is \[4, 4\], expected a second number, exclusive, from 5 to 1000"),
+        ({"game": 7}, "there is no Atari game 7"),
         ({"start_states": [{"ram": np.zeros(5)}]}, r"start_states\[0\] has the array 'ram' float64 \(5,\)"),
     ],
 )
 def test_wrong_arguments(options: dict[str, Any], told: str) -> None:
     with pytest.raises(DefinitionError, match=told):
         Atari(**options)
+
+
+def test_states_of_another_game_are_rejected() -> None:
+    state = wd.atari.from_ale(started("breakout").cloneState())
+    with pytest.raises(DefinitionError, match=r"start_states\[0\] is a state of breakout, but the game is pong"):
+        Atari("pong", start_states=[state])
