@@ -95,7 +95,10 @@ def draw_landmarks_and_goals(things, landmark_x, landmark_y, landmark_size, land
 
 
 class ParticleWorld(wd.Environment):
-    """Base class of environments with discs that move and repel each other."""
+    """Base class of environments with discs that move and repel each other; their reference is ``mpe2``."""
+
+    num_landmarks: int
+    num_goals = 0
 
     original_names: ClassVar[Mapping[str, str]] = {  # of mpe2
         "max_cycles": "episode_length",
@@ -142,25 +145,51 @@ class ParticleWorld(wd.Environment):
         names = ("loc_x", "loc_y", "velocity_x", "velocity_y")
         return {**dict.fromkeys(names, agents), **dict.fromkeys((f"{thing}_x", f"{thing}_y"), things)}
 
+    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return everything at rest at the origin, float32; ``reset`` draws positions and goals on the device.
+
+        Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per landmark: ``landmark_x``, ``landmark_y``.
+        Where there are goals, ``goal``: ``[num_goals]`` int32, indices of landmarks.
+        """
+        goals = {"goal": np.zeros(self.num_goals, np.int32)} if self.num_goals else {}
+        return {**self._at_rest("landmark", self.num_landmarks), **goals}
+
+    def original_parameters(self) -> Mapping[str, Any]:
+        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
+        return {}
+
+    def adapt_original(self, original: Any) -> None:
+        """Give an instance of the class of ``mpe2`` the constants that are not arguments of its constructor."""
+
+    def _share_physics(self, world: Any) -> None:
+        """Write the constants of the dynamics into a world of ``mpe2``."""
+        world.dt, world.damping = self.time_step, self.damping
+        world.contact_force, world.contact_margin = self.contact_force, self.contact_margin
+        for agent in world.agents:
+            agent.initial_mass = self.mass
+
+    def reference_step(self, state: dict[str, Any], actions: Any) -> dict[str, Any]:
+        """Return the state after ``actions``, computed by the class of ``mpe2``."""
+        return original.step(self, state, actions)
+
+    def reference_observe(self, state: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:  # type: ignore[override]
+        """Return the arrays of observations of ``state``, computed by the class of ``mpe2``."""
+        return original.observe(self, state)
+
 
 class Scenario(ParticleWorld):
-    """Base class of environments whose constants are those of ``mpe2``, which is their reference."""
+    """Base class of environments whose constants are those of ``mpe2``."""
 
     acceleration: float | npt.NDArray[np.float32] = 5.0
     landmark_colours: Sequence[int] = ()
     """Colours of landmarks in pictures; those that are missing are grey."""
     view = (-1.35, 1.35, -1.35, 1.35)
 
-    num_landmarks: int
     size: npt.NDArray[np.float32]
     colour: npt.NDArray[np.int32]
     landmark_size: npt.NDArray[np.float32]
     landmark_colour: npt.NDArray[np.int32]
     draw_things: Kernel | None = draw_landmarks
-
-    def original_parameters(self) -> Mapping[str, Any]:
-        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
-        return {}
 
     def _set_appearance(self, colours: Sequence[int], size: float = 0.05, landmark_size: float = 0.05) -> None:
         """Store the number of agents, the radii and the colours."""
@@ -174,14 +203,6 @@ class Scenario(ParticleWorld):
         colours = [*self.landmark_colours, *[wd.draw.GREY] * self.num_landmarks][: self.num_landmarks]
         self.landmark_colour = np.array(colours, np.int32)
         self.things_per_agent = max(1, THINGS * -(-self.num_landmarks // self.num_agents))
-
-    def reference_step(self, state: dict[str, Any], actions: Any) -> dict[str, Any]:
-        """Return the state after ``actions``, computed by the class of ``mpe2``."""
-        return original.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:  # type: ignore[override]
-        """Return the arrays of observations of ``state``, computed by the class of ``mpe2``."""
-        return original.observe(self, state)
 
 
 @wd.device_function

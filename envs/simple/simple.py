@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import cuda
 
 import warpdrive as wd
@@ -131,11 +130,3 @@ class Simple(dynamics.Scenario):
         self.step = continuous_step if self.continuous_actions else discrete_step
         self.policy_tags = {"agent": [0]}
         self.observation_space = dynamics.unbounded(4)
-
-    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return everything at rest at the origin, float32; ``reset`` draws the positions on the device.
-
-        Of the agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Of the landmark: ``landmark_x``,
-        ``landmark_y``.
-        """
-        return self._at_rest("landmark", self.num_landmarks)

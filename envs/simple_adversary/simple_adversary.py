@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from numba import cuda
 
 import warpdrive as wd
@@ -184,11 +183,3 @@ class SimpleAdversary(dynamics.Scenario):
             "num_agent_neighbors": self.nearest_agents or None,
             "num_landmark_neighbors": self.nearest_landmarks or None,
         }
-
-    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return everything at rest at the origin, float32; ``reset`` draws positions and the goal on the device.
-
-        Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per landmark: ``landmark_x``, ``landmark_y``.
-        ``goal``: ``[1]`` int32, the index of a landmark.
-        """
-        return {**self._at_rest("landmark", self.num_landmarks), "goal": np.zeros(1, np.int32)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import cuda
 
 import warpdrive as wd
@@ -166,11 +165,3 @@ class SimplePush(dynamics.Scenario):
         self.step = continuous_step if self.continuous_actions else discrete_step
         self.policy_tags = {"adversary": [0], "good_agent": [1]}
         self.observation_space = {"adversary": dynamics.unbounded(8), "good_agent": dynamics.unbounded(19)}
-
-    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return everything at rest at the origin, float32; ``reset`` draws positions and the goal on the device.
-
-        Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per landmark: ``landmark_x``, ``landmark_y``.
-        ``goal``: ``[1]`` int32, the index of a landmark.
-        """
-        return {**self._at_rest("landmark", self.num_landmarks), "goal": np.zeros(1, np.int32)}

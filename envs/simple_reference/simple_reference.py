@@ -186,11 +186,8 @@ class SimpleReference(dynamics.Scenario):
         return {"local_ratio": self.local_ratio}
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return everything at rest at the origin, float32; ``reset`` draws positions and goals on the device.
+        """Return the state of the base class, and ``communication``, ``[2, 10]`` float32, what the agents said.
 
-        Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``; ``communication``, ``[2, 10]`` float32, what it
-        said; ``goal`` (int32), the index of the landmark to which the other agent shall go. Per landmark:
-        ``landmark_x``, ``landmark_y``.
+        An agent's ``goal`` is the landmark to which the other agent shall go.
         """
-        words = np.zeros((2, NUM_WORDS), np.float32)
-        return {**self._at_rest("landmark", 3), "goal": np.zeros(2, np.int32), "communication": words}
+        return {**super().initial_state(rng), "communication": np.zeros((2, NUM_WORDS), np.float32)}

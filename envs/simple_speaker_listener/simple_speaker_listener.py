@@ -247,15 +247,11 @@ class SimpleSpeakerListener(dynamics.Scenario):
             self.observation_space = {tag: dynamics.unbounded(length) for tag, length in LENGTHS.items()}
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return everything at rest at the origin, float32; ``reset`` draws positions and the goal on the device.
+        """Return the state of the base class, and ``communication``, ``[1, 3]`` float32, what the speaker said.
 
-        Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per landmark: ``landmark_x``, ``landmark_y``.
-        ``goal``: ``[1]`` int32, the index of a landmark. ``communication``: ``[1, 3]`` float32, what the speaker said.
-        If ``padded``, also ``observations`` and, for discrete actions, ``action_mask``.
+        If ``padded``, and for discrete actions, also ``action_mask``.
         """
-        words = np.zeros((1, NUM_WORDS), np.float32)
-        state: dict[str, npt.NDArray[Any]] = {}
-        state |= {**self._at_rest("landmark", 3), "goal": np.zeros(1, np.int32), "communication": words}
+        state = {**super().initial_state(rng), "communication": np.zeros((1, NUM_WORDS), np.float32)}
         if self.padded and not self.continuous_actions:
             num_actions = np.array([[NUM_WORDS], [dynamics.NUM_ACTIONS]])
             state["action_mask"] = np.arange(dynamics.NUM_ACTIONS) < num_actions

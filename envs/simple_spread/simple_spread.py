@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
-from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
 from warpdrive.envs.common import parameters
 from warpdrive.envs.particles import dynamics
-from warpdrive.envs.simple_spread import reference
 
 ZERO, ONE = np.float32(0), np.float32(1)
 COVERED = np.float32(0.1)
@@ -241,8 +239,7 @@ class SimpleSpread(dynamics.ParticleWorld):
       [arXiv 1706.02275](https://arxiv.org/abs/1706.02275).
     - mpe2, [Simple Spread](https://mpe2.farama.org/environments/simple_spread/).
 
-    `envs/simple_spread/reference.py` has the same step in NumPy. See also the
-    [agreement](index.md#agreement-with-reference-implementations) with the classes of `mpe2`.
+    See also the [agreement](index.md#agreement-with-reference-implementations) with the class of `mpe2`.
     """
 
     name = "simple_spread"
@@ -251,12 +248,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         "N": "num_agents",
         "curriculum": "Its first stage is collision_penalty=0.",
     }
-    parity: ClassVar[Mapping[str, Any]] = {
-        "reference": "warpdrive.envs.particles.original:simple_spread",
-        "title": "simple_spread of mpe2",
-        "tolerance": 1e-5,
-        "episode_tolerance": 1e-3,
-    }
+    parity = dynamics.parity_with("simple_spread")
     step, observe, reset, draw = discrete_step, observe, dynamics.reset_places, draw
     draw_things = draw_landmarks
     shapes_per_agent = 2
@@ -311,19 +303,25 @@ class SimpleSpread(dynamics.ParticleWorld):
         self._set_sight(num_agent_neighbors, num_landmark_neighbors)
         length = 4 + 2 * (self.nearest_landmarks or self.num_landmarks)
         length += 4 * (self.nearest_agents or self.num_agents - 1)
-        self.observation_space = spaces.Box(-np.inf, np.inf, (length,), np.float32)
+        self.observation_space = dynamics.unbounded(length)
 
-    def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return all agents at rest at the origin, float32; ``reset`` draws the positions on the device.
+    def original_parameters(self) -> Mapping[str, Any]:
+        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
+        return {
+            "N": self.num_agents,
+            "local_ratio": self.local_ratio,
+            "num_agent_neighbors": self.nearest_agents or None,
+            "num_landmark_neighbors": self.nearest_landmarks or None,
+            "terminate_on_success": self.terminate_on_success,
+        }
 
-        Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per landmark: ``landmark_x``, ``landmark_y``.
-        """
-        return self._at_rest("landmark", self.num_landmarks)
-
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (``[num_agents]`` or ``[num_agents, 5]``), computed in NumPy."""
-        return reference.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[num_agents, length]``, computed in NumPy."""
-        return reference.observe(self, state)
+    def adapt_original(self, original: Any) -> None:
+        """Give an instance of the class of ``mpe2`` the constants that are not arguments of its constructor."""
+        world, of_collisions = original.world, original.scenario.reward
+        while len(world.landmarks) < self.num_landmarks:
+            world.landmarks.append(copy.deepcopy(world.landmarks[0]))
+        del world.landmarks[self.num_landmarks :]
+        for agent in world.agents:
+            agent.size, agent.accel = self.agent_size, self.acceleration
+        self._share_physics(world)
+        original.scenario.reward = lambda agent, world: self.collision_penalty * of_collisions(agent, world)

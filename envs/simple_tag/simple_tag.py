@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
 from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.particles import dynamics
-from warpdrive.envs.simple_tag import reference
 from warpdrive.scene.scene import Scene
 
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -298,8 +296,7 @@ class SimpleTag(dynamics.ParticleWorld):
       [arXiv 1706.02275](https://arxiv.org/abs/1706.02275).
     - mpe2, [Simple Tag](https://mpe2.farama.org/environments/simple_tag/).
 
-    `envs/simple_tag/reference.py` has the same step in NumPy. See also the
-    [agreement](index.md#agreement-with-reference-implementations) with the classes of `mpe2`.
+    See also the [agreement](index.md#agreement-with-reference-implementations) with the class of `mpe2`.
     """
 
     name = "simple_tag"
@@ -308,12 +305,7 @@ class SimpleTag(dynamics.ParticleWorld):
         "num_good": "num_good_agents",
         "curriculum": "Its first stages have a lower good_agent_speed and good_agent_acceleration.",
     }
-    parity: ClassVar[Mapping[str, Any]] = {
-        "reference": "warpdrive.envs.particles.original:simple_tag",
-        "title": "simple_tag of mpe2",
-        "tolerance": 1e-5,
-        "episode_tolerance": 1e-3,
-    }
+    parity = dynamics.parity_with("simple_tag")
     step, observe, reset, draw = discrete_step, observe, reset, draw
     draw_things = draw_obstacles
     shapes_per_agent = 2
@@ -391,7 +383,7 @@ class SimpleTag(dynamics.ParticleWorld):
         length = 4 + 2 * (self.nearest_landmarks or self.num_obstacles) + 2 * (seen or others)
         good_agents = {"adversary": self.num_good_agents, "good_agent": self.num_good_agents - 1}
         lengths = {tag: length + 2 * (seen or number) for tag, number in good_agents.items()}
-        self.observation_space = {tag: spaces.Box(-np.inf, np.inf, (n,), np.float32) for tag, n in lengths.items()}
+        self.observation_space = {tag: dynamics.unbounded(length) for tag, length in lengths.items()}
 
     def _of_both(self, of_adversary: float, of_good_agent: float) -> npt.NDArray[np.float32]:
         return np.repeat(
@@ -405,13 +397,36 @@ class SimpleTag(dynamics.ParticleWorld):
         """
         return self._at_rest("obstacle", self.num_obstacles)
 
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (``[num_agents]`` or ``[num_agents, 5]``), computed in NumPy."""
-        return reference.step(self, state, actions)
+    def original_parameters(self) -> Mapping[str, Any]:
+        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
+        return {
+            "num_good": self.num_good_agents,
+            "num_adversaries": self.num_adversaries,
+            "num_obstacles": self.num_obstacles,
+            "num_agent_neighbors": self.nearest_agents or None,
+            "num_landmark_neighbors": self.nearest_landmarks or None,
+            "terminate_on_success": self.terminate_on_success,
+        }
 
-    def reference_observe(self, state: dict[str, Any]) -> dict[str, npt.NDArray[np.float32]]:  # type: ignore[override]
-        """Return ``observations_adversary`` and ``observations_good_agent`` of ``state``, computed in NumPy."""
-        return reference.observe(self, state)
+    def adapt_original(self, original: Any) -> None:
+        """Give an instance of the class of ``mpe2`` the constants that are not arguments of its constructor."""
+        world, scenario = original.world, original.scenario
+        of_adversaries = self.adversary_size, self.adversary_acceleration, self.adversary_speed
+        of_good_agents = self.good_agent_size, self.good_agent_acceleration, self.good_agent_speed
+        for agent in world.agents:
+            agent.size, agent.accel, agent.max_speed = of_adversaries if agent.adversary else of_good_agents
+        for obstacle in world.landmarks:
+            obstacle.size = self.obstacle_size
+        self._share_physics(world)
+        of_adversary, of_good_agent = scenario.adversary_reward, scenario.agent_reward
+
+        def agent_reward(agent: Any, world: Any) -> float:
+            contacts = sum(scenario.is_collision(other, agent) for other in scenario.adversaries(world))
+            leaving = of_good_agent(agent, world) + 10 * contacts
+            return float(self.leaving_penalty * leaving - self.tag_penalty * contacts)
+
+        scenario.agent_reward = agent_reward
+        scenario.adversary_reward = lambda agent, world: self.tag_reward / 10 * of_adversary(agent, world)
 
     def scenery(self, state: dict[str, Any]) -> Scene:
         """Return the square without penalties."""

@@ -327,13 +327,11 @@ class SimpleWorldComm(dynamics.Scenario):
         return {"num_good": self.num_good_agents, **{name: getattr(self, name) for name in names}}
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return everything at rest at the origin, float32; ``reset`` draws the positions on the device.
+        """Return the state of the base class, and ``communication``, ``[1, 4]`` float32, what the leader said.
 
-        Per agent: ``loc_x``, ``loc_y``, ``velocity_x``, ``velocity_y``. Per obstacle, food and forest: ``landmark_x``,
-        ``landmark_y``. ``communication``: ``[1, 4]`` float32, what the leader said.
+        Landmarks are the obstacles, the food and the forests.
         """
-        state = self._at_rest("landmark", self.num_landmarks)
-        state["communication"] = np.zeros((1, NUM_WORDS), np.float32)
+        state = {**super().initial_state(rng), "communication": np.zeros((1, NUM_WORDS), np.float32)}
         if self.num_adversaries == 1:  # kernels name the arrays of the tag that is absent
             unused = np.zeros((1, 1), np.float32)
             actions = np.zeros((1, dynamics.NUM_ACTIONS), np.float32)
