@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -304,8 +301,3 @@ def test_blocks_mirror_each_other():
 def test_wrong_parameters_are_refused(config, message):
     with pytest.raises(DefinitionError, match=message):
         Battle(**config)
-
-
-def test_every_constant_is_a_documented_parameter():
-    for name in inspect.signature(Battle).parameters:
-        assert re.search(rf"^ +{name}:", Battle.__doc__, re.MULTILINE), name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 
 import gymnasium
 import numpy as np
@@ -235,7 +234,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_every_parameter_is_checked_and_documented(name):
+def test_every_parameter_is_checked(name):
     environment = type(wd.make(name))
     assert set(inspect.signature(environment).parameters) == set(WRONG[name])
     for parameter, wrong in WRONG[name].items():
@@ -243,4 +242,3 @@ def test_every_parameter_is_checked_and_documented(name):
         for value in (wrong, "much", None):
             with pytest.raises(DefinitionError, match=rf"^({named}|{parameter}) is .*, but it must be "):
                 environment(**{parameter: value})
-        assert re.search(rf"^ +{parameter}: ", environment.__doc__, re.MULTILINE)

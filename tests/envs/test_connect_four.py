@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -123,8 +120,3 @@ def test_each_player_begins_half_of_the_games():
 def test_wrong_parameters(parameters, message):
     with pytest.raises(DefinitionError, match=message):
         ConnectFour(**parameters)
-
-
-def test_every_parameter_is_documented():
-    for parameter in inspect.signature(ConnectFour).parameters:
-        assert re.search(rf"^ +{parameter}: ", ConnectFour.__doc__, re.MULTILINE)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
-import re
 
 import numpy as np
 import pytest
@@ -93,8 +91,3 @@ def test_spaces():
 def test_wrong_parameters(parameters, message):
     with pytest.raises(DefinitionError, match=message):
         MatrixGame(**parameters)
-
-
-def test_every_parameter_is_documented():
-    for parameter in inspect.signature(MatrixGame).parameters:
-        assert re.search(rf"^ +{parameter}: ", MatrixGame.__doc__, re.MULTILINE)

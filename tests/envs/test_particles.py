@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
-import re
 
 import numpy as np
 import pytest
@@ -447,11 +446,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_every_parameter_is_checked_and_documented(name):
+def test_every_parameter_is_checked(name):
     environment = type(wd.make(name))
     assert set(inspect.signature(environment).parameters) == set(WRONG[name])
     for parameter, wrong in WRONG[name].items():
         for value in (wrong, "much", *([] if parameter in OF_NEIGHBORS else [None])):
             with pytest.raises(DefinitionError, match=f"^{parameter} is .*, but it must be "):
                 environment(**{parameter: value})
-        assert re.search(rf"^ +{parameter}: ", environment.__doc__, re.MULTILINE)
