@@ -16,6 +16,7 @@ import warpdrive as wd
 from warpdrive.envs.acrobot import reference
 from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.common.angles import wrapped
+from warpdrive.envs.common.gymnasium_step import gymnasium_step
 from warpdrive.scene.scene import Scene
 
 if TYPE_CHECKING:
@@ -319,7 +320,7 @@ class Acrobot(wd.Environment):
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (int, ``[1]``), computed by Gymnasium's ``AcrobotEnv``."""
-        return reference.step(self._gymnasium, state, actions)
+        return gymnasium_step(self._gymnasium, reference.STATE, state, int(actions[0]))
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
         """Return the observations of ``state``, ``[1, 6]``."""

@@ -1,4 +1,4 @@
-"""Reference step of ``acrobot`` by Gymnasium's own class, in float64, for tests of the kernels."""
+"""Reference of ``acrobot`` by Gymnasium's own class, in float64, for tests of the kernels."""
 
 from __future__ import annotations
 
@@ -30,28 +30,6 @@ def twin(env: Acrobot) -> AcrobotEnv:
     other.LINK_MOI, other.dt = env.inertia, env.time_step
     other.MAX_VEL_1, other.MAX_VEL_2 = env.largest_velocity_1, env.largest_velocity_2
     return other
-
-
-def step(other: Any, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after a step.
-
-    Args:
-        other: Gymnasium's environment, a :func:`twin`.
-        state: State of one replica.
-        actions: ``[1]`` int.
-
-    Returns:
-        The state, with observations, rewards and ``terminated``.
-    """
-    other.state = np.array([state[name] for name in STATE], np.float64)
-    observations, reward, terminated, _, _ = other.step(int(actions[0]))
-    return {
-        **dict(zip(STATE, other.state, strict=True)),
-        "timestep": int(state["timestep"]) + 1,
-        "observations": observations[None],
-        "rewards": np.array([reward], np.float32),
-        "terminated": terminated,
-    }
 
 
 def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:

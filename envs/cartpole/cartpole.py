@@ -15,6 +15,7 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.envs.cartpole import reference
 from warpdrive.envs.common import drawing, parameters
+from warpdrive.envs.common.gymnasium_step import gymnasium_step
 from warpdrive.scene.scene import Scene
 
 if TYPE_CHECKING:
@@ -238,7 +239,9 @@ class CartPole(wd.Environment):
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (int, ``[1]``), computed by Gymnasium's ``CartPoleEnv``."""
-        after = reference.step(self._gymnasium, state, actions)
+        original = self._gymnasium
+        original.steps_beyond_terminated = None  # the reward is that of the step that ends an episode
+        after = gymnasium_step(original, reference.STATE, state, int(actions[0]))
         return {**after, "observations": reference.observe(after, self.see_velocities)}
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Reference step of ``cartpole`` by Gymnasium's own class, in float64, for tests of the kernels."""
+"""Reference of ``cartpole`` by Gymnasium's own class, in float64, for tests of the kernels."""
 
 from __future__ import annotations
 
@@ -26,28 +26,6 @@ def twin(env: CartPole) -> CartPoleEnv:
     other.polemass_length = env.pole_mass * env.pole_half_length
     other.x_threshold, other.theta_threshold_radians = env.largest_position, env.largest_angle
     return other
-
-
-def step(other: CartPoleEnv, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after a step.
-
-    Args:
-        other: Gymnasium's environment.
-        state: State of one replica.
-        actions: ``[1]`` int.
-
-    Returns:
-        The state, with rewards and ``terminated``.
-    """
-    other.state = np.array([state[name] for name in STATE], np.float64)
-    other.steps_beyond_terminated = None  # the reward is that of the step that ends an episode, not of later ones
-    _, reward, terminated, _, _ = other.step(int(actions[0]))
-    return {
-        **dict(zip(STATE, other.state, strict=True)),
-        "timestep": int(state["timestep"]) + 1,
-        "rewards": np.array([reward], np.float32),
-        "terminated": terminated,
-    }
 
 
 def observe(state: dict[str, Any], see_velocities: bool) -> npt.NDArray[np.float32]:

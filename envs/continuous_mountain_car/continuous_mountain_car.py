@@ -13,9 +13,9 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.envs.common import parameters
+from warpdrive.envs.common.gymnasium_step import gymnasium_step
 from warpdrive.envs.continuous_mountain_car import reference
-from warpdrive.envs.mountain_car.reference import along_the_velocity
-from warpdrive.envs.mountain_car.reference import step as gymnasium_step
+from warpdrive.envs.mountain_car.reference import STATE, along_the_velocity
 from warpdrive.envs.mountain_car.valley import Valley, roll
 
 if TYPE_CHECKING:
@@ -176,4 +176,4 @@ class ContinuousMountainCar(Valley):
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (float, ``[1, 1]``), computed by Gymnasium's own class."""
-        return gymnasium_step(self._gymnasium, state, np.asarray(actions[0], np.float64))
+        return gymnasium_step(self._gymnasium, STATE, state, np.asarray(actions[0], np.float64))

@@ -13,6 +13,7 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.envs.common import parameters
+from warpdrive.envs.common.gymnasium_step import gymnasium_step
 from warpdrive.envs.mountain_car import reference
 from warpdrive.envs.mountain_car.valley import Valley, roll
 
@@ -160,4 +161,4 @@ class MountainCar(Valley):
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (int, ``[1]``), computed by Gymnasium's ``MountainCarEnv``."""
-        return reference.step(self._gymnasium, state, int(actions[0]))
+        return gymnasium_step(self._gymnasium, reference.STATE, state, int(actions[0]))

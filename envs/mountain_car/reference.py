@@ -1,4 +1,4 @@
-"""Reference step of ``mountain_car`` by Gymnasium's own class, in float64, for tests of the kernels."""
+"""Reference of ``mountain_car`` by Gymnasium's own class, in float64, for tests of the kernels."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 if TYPE_CHECKING:
-    from gymnasium.envs.classic_control import Continuous_MountainCarEnv, MountainCarEnv
+    from gymnasium.envs.classic_control import MountainCarEnv
 
     from warpdrive.envs.mountain_car.mountain_car import MountainCar
     from warpdrive.envs.mountain_car.valley import Valley
+
+
+STATE = ("position", "velocity")
 
 
 def twin(env: MountainCar) -> MountainCarEnv:
@@ -24,29 +27,6 @@ def twin(env: MountainCar) -> MountainCarEnv:
     other.min_position, other.max_position = env.min_position, env.max_position
     other.max_speed, other.goal_position = env.max_speed, env.goal_position
     return other
-
-
-def step(other: MountainCarEnv | Continuous_MountainCarEnv, state: dict[str, Any], action: Any) -> dict[str, Any]:
-    """Return the state after a step.
-
-    Args:
-        other: Gymnasium's environment.
-        state: State of one replica.
-        action: An action as Gymnasium takes it: an int, or ``[1]`` float for the continuous environment.
-
-    Returns:
-        The state, with observations, rewards and ``terminated``.
-    """
-    other.state = (float(state["position"]), float(state["velocity"]))
-    observations, reward, terminated, _, _ = other.step(action)
-    return {
-        "position": other.state[0],
-        "velocity": other.state[1],
-        "timestep": int(state["timestep"]) + 1,
-        "observations": observations[None],
-        "rewards": np.array([reward], np.float32),
-        "terminated": terminated,
-    }
 
 
 def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:

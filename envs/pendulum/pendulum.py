@@ -15,6 +15,7 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.common.angles import wrapped
+from warpdrive.envs.common.gymnasium_step import gymnasium_step
 from warpdrive.envs.pendulum import reference
 from warpdrive.scene.scene import Scene
 
@@ -208,7 +209,8 @@ class Pendulum(wd.Environment):
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (float, ``[1, 1]``), computed by Gymnasium's ``PendulumEnv``."""
-        return reference.step(self._gymnasium, state, actions)
+        action = np.asarray(actions[0], np.float64)
+        return gymnasium_step(self._gymnasium, ("angle", "velocity"), state, action)
 
     def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
         """Return the observations of ``state``, ``[1, 3]``."""

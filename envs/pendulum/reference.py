@@ -1,4 +1,4 @@
-"""Reference step of ``pendulum`` by Gymnasium's own class, in float64, for tests of the kernels."""
+"""Reference of ``pendulum`` by Gymnasium's own class, in float64, for tests of the kernels."""
 
 from __future__ import annotations
 
@@ -23,29 +23,6 @@ def twin(env: Pendulum) -> PendulumEnv:
     other.max_torque = env.largest_torque
     other.max_speed = env.largest_velocity  # type: ignore[assignment]  # is an int where it is made
     return other
-
-
-def step(other: Any, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the state after a step.
-
-    Args:
-        other: Gymnasium's environment, a :func:`twin`.
-        state: State of one replica.
-        actions: ``[1, 1]`` float.
-
-    Returns:
-        The state, with observations, rewards and ``terminated``.
-    """
-    other.state = np.array([state["angle"], state["velocity"]], np.float64)
-    observations, reward, terminated, _, _ = other.step(np.asarray(actions[0], np.float64))
-    return {
-        "angle": other.state[0],
-        "velocity": other.state[1],
-        "timestep": int(state["timestep"]) + 1,
-        "observations": observations[None],
-        "rewards": np.array([reward], np.float32),
-        "terminated": terminated,
-    }
 
 
 def observe(state: dict[str, Any]) -> npt.NDArray[np.float32]:
