@@ -19,7 +19,8 @@ NO_COLOR=1 turns colours off, FORCE_COLOR=1 turns them on in files and pipes.
 
 Run 'warpdrive <command> --help' for the options and examples of a command."""
 
-TRAIN_EPILOG = """\
+EPILOGS = {
+    "train": """\
 examples:
   warpdrive train tag_gridworld                                              the shipped run configuration
   warpdrive train tag_gridworld trainer.num_envs=500 policy.tagger.lr=1e-3   with other values of two keys
@@ -33,9 +34,8 @@ examples:
 
 An environment without a run configuration is trained with PPO and its default settings, for all policies. Every key of
 the run configuration can be overridden. The config.yaml of a run folder lists all keys with their values
-and can be passed to 'warpdrive train' again. Ctrl-C stops training gracefully and saves a checkpoint."""
-
-AUTOSCALE_EPILOG = """\
+and can be passed to 'warpdrive train' again. Ctrl-C stops training gracefully and saves a checkpoint.""",
+    "autoscale": """\
 examples:
   warpdrive autoscale tag_gridworld                             writes tag_gridworld_autoscaled.yaml, .png and .json
   warpdrive train tag_gridworld_autoscaled.yaml                 train with the result
@@ -46,9 +46,8 @@ Searches for the trainer.num_envs and the rollout length (train_batch_size / num
 throughput, which are usually not the largest that fit in memory. Each candidate runs in its own process; candidates
 that run out of memory, time out or crash are rejected. Among candidates of about equal throughput, the one with the
 smallest batch is selected. All other settings are kept. A larger batch means fewer updates: compare returns as well as
-throughput. A search takes a few minutes; other programs on the machine distort its measurements."""
-
-SWEEP_EPILOG = """\
+throughput. A search takes a few minutes; other programs on the machine distort its measurements.""",
+    "sweep": """\
 examples:
   warpdrive sweep cartpole policy.agent.lr=[1e-3,3e-4] policy.agent.gamma=[0.98,0.99]        all 4 combinations
   warpdrive sweep cartpole "policy.agent.lr=loguniform(1e-4,1e-2)" --trials 20               random search
@@ -66,9 +65,8 @@ Quote arguments with parentheses, which are special characters of the shell.
 
 Each trial trains in its own process and is then evaluated over trainer.evaluation.num_episodes episodes. Trials are
 ranked by the mean return of one policy (--tag). A failed trial does not stop the sweep. Ctrl-C stops all trials, which
-save checkpoints; --resume continues them and runs the remaining ones."""
-
-EVALUATE_EPILOG = """\
+save checkpoints; --resume continues them and runs the remaining ones.""",
+    "evaluate": """\
 examples:
   warpdrive evaluate runs/tag_gridworld                                  the latest run
   warpdrive evaluate runs/tag_gridworld --random runner                  with random actions for the runner
@@ -79,9 +77,8 @@ examples:
   warpdrive evaluate runs/a/*/checkpoints/step_* --league                round robin with Elo ratings
 
 A run keeps its best checkpoint if it is evaluated during training: set the interval in updates with
-trainer.evaluation.every=20, and the metric to compare with saving.best_metric."""
-
-PLOT_EPILOG = """\
+trainer.evaluation.every=20, and the metric to compare with saving.best_metric.""",
+    "plot": """\
 examples:
   warpdrive plot runs/cartpole                                   returns of the latest run, saved to its folder
   warpdrive plot runs/cartpole/*                                 all runs in one plot
@@ -96,9 +93,8 @@ selects the metric of all policies; * matches any text. By default, returns are 
 which are biased towards short episodes because those finish first, and those of evaluations during training
 (trainer.evaluation.every), which are not.
 
-The extension of the output file selects the format: .png, .svg or .pdf."""
-
-REPORT_EPILOG = """\
+The extension of the output file selects the format: .png, .svg or .pdf.""",
+    "report": """\
 examples:
   warpdrive report runs/cartpole                              the latest run, writes report.html to its folder
   warpdrive report runs/cartpole/*                            all runs in one page, writes report.html
@@ -108,9 +104,8 @@ One HTML file that loads nothing: learning curves, the evaluation, distributions
 throughput and memory, the configuration with its differences from the defaults and between the runs, versions and
 hardware, and the animation. Runs that differ only in trainer.seed are averaged into one line, with a band from their
 minimum to their maximum. 'warpdrive train' writes the report of its run at the end; this command works for runs that
-are running, failed or were interrupted as well."""
-
-WATCH_EPILOG = """\
+are running, failed or were interrupted as well.""",
+    "watch": """\
 examples:
   warpdrive watch runs/cartpole               the latest run, in training or ended
   warpdrive train cartpole --watch            the same from the start of a training
@@ -122,9 +117,8 @@ policy. It can be reached from this machine only, and only with the token in the
 
 While the page is open in a visible tab, the training writes its present policy every few seconds, and another process
 records episodes of it on the CPU, in one thread at a low priority. Otherwise nothing is written or recorded.
-'warpdrive train --watch' ends the page with the training; 'warpdrive watch' serves it until Ctrl-C."""
-
-REPLAY_EPILOG = """\
+'warpdrive train --watch' ends the page with the training; 'warpdrive watch' serves it until Ctrl-C.""",
+    "replay": """\
 examples:
   warpdrive replay runs/tag_gridworld                              writes replay.gif to the run folder
   warpdrive replay runs/tag_gridworld -o tag.html --replicas 4     four replicas side by side, in a player
@@ -140,9 +134,8 @@ The extension of the output file selects the format:
   .png, .svg           picture of one step
   .npz, .safetensors   states, actions, rewards and probabilities as arrays, for wd.Recording.load
 Each frame shows the step, how the episode ended, and the return so far of each policy (the mean over its agents).
-The same --seed gives the same episodes. For long episodes only every n-th step is drawn."""
-
-WEB_EPILOG = """\
+The same --seed gives the same episodes. For long episodes only every n-th step is drawn.""",
+    "web": """\
 examples:
   warpdrive web runs/tag_continuous                      writes tag_continuous.html to the run folder
   warpdrive web runs/cartpole -o cartpole.html --best    the best checkpoint instead of the latest
@@ -151,9 +144,8 @@ examples:
 
 The page needs no network and no other file: the environment's kernels and the policies are compiled to WebAssembly, and
 run in the browser with the same bits as on the CPU, which its button "Verify" proves. Agents can be played with keys,
-mouse or touch, and a link repeats a game exactly. See docs/guides/web.md for what is refused."""
-
-EXPORT_EPILOG = """\
+mouse or touch, and a link repeats a game exactly. See docs/guides/web.md for what is refused.""",
+    "export": """\
 examples:
   warpdrive export runs/cartpole                                   writes agent.onnx
   warpdrive export runs/tag_gridworld --tag tagger                 one of several policies: tagger.onnx
@@ -164,9 +156,8 @@ The extension of the output file selects the format:
   .pt2     PyTorch, for torch.export.load
 Inputs: observations (observations_<key> for each key of a Dict space, sorted by key), action_mask with --action-mask,
 and state for recurrent policies. Outputs: actions (the most likely ones), logits, and next_state for recurrent
-policies. The batch size is dynamic. The outputs of the exported file are verified against those of the policy."""
-
-CHECK_EPILOG = """\
+policies. The batch size is dynamic. The outputs of the exported file are verified against those of the policy.""",
+    "check": """\
 examples:
   warpdrive check tag_gridworld num_taggers=3 grid_length=4   a registered environment, small
   warpdrive check my_game.py:MyGame --steps 50                your own, for more steps
@@ -197,29 +188,25 @@ With --against, the environment is compared with a reference instead: an environ
 PettingZoo, or a class with the methods set_state, step and observations. Both start from the same states and take the
 same actions. The first difference of each array is printed with its agent, its step and the line that wrote it.
 Each problem is reported once, with its number of occurrences, the lines, and a suggested fix. The exit code is 1 if any
-problem was found."""
-
-ENVS_EPILOG = """\
+problem was found.""",
+    "envs": """\
 examples:
   warpdrive envs                     list all environments
   warpdrive envs tag_gridworld       show the parameters of one
-  warpdrive envs my_game.py:MyGame   show the parameters of your own"""
-
-INIT_EPILOG = """\
+  warpdrive envs my_game.py:MyGame   show the parameters of your own""",
+    "init": """\
 examples:
   warpdrive init my_game   writes my_game/my_game.py, test_my_game.py and my_game.yaml
 
-The template is a working environment, in which hunters on a ring learn to catch a runner. Edit it into your own."""
-
-SCHEMA_EPILOG = """\
+The template is a working environment, in which hunters on a ring learn to catch a runner. Edit it into your own.""",
+    "schema": """\
 examples:
   warpdrive schema -o run_config.schema.json                     the registered environments
   warpdrive schema my_game.py:MyGame -o run_config.schema.json   with the parameters of your own environment
 
 Editors with a YAML language server complete and check run configurations that name the file in their first line:
-  # yaml-language-server: $schema=run_config.schema.json"""
-
-COMPLETION_EPILOG = """\
+  # yaml-language-server: $schema=run_config.schema.json""",
+    "completion": """\
 examples:
   warpdrive completion bash   prints the script of bash
 
@@ -229,20 +216,20 @@ install it with one line:
   fish    warpdrive completion fish > ~/.config/fish/completions/warpdrive.fish
 
 Completes commands, options, environments, run configurations, runs, files, policy tags, and the keys and values of run
-configurations: policy.agent.algorithm=<TAB>."""
-
-CONVERT_EPILOG = """\
+configurations: policy.agent.algorithm=<TAB>.""",
+    "convert": """\
 examples:
   warpdrive convert old.yaml               prints the configuration
   warpdrive convert old.yaml -o new.yaml   writes it to a file
   warpdrive train old.yaml                 converts it, too, and trains
 
-Comments at the top say what changed in meaning, what was dropped, and what to correct (docs/guides/warpdrive2.md)."""
-
-DOCTOR_EPILOG = """\
+Comments at the top say what changed in meaning, what was dropped, and what to correct (docs/guides/warpdrive2.md).""",
+    "doctor": """\
 examples:
   warpdrive doctor          a table for reading
   warpdrive doctor --json   the same for programs
 
 Explains how to fix backends (env_backend=numba, pycuda) that are unavailable on this machine, and which backend
-env_backend=auto selects. Nothing is modified, no GPU is required, and the exit code is always 0."""
+env_backend=auto selects. Nothing is modified, no GPU is required, and the exit code is always 0.""",
+}
+"""By command, in the order of the help."""

@@ -15,32 +15,9 @@ from warpdrive import __version__
 from warpdrive.errors import nearest, shown
 from warpdrive.terminal import plain
 from warpdrive.training.cli.completion import SHELLS
-from warpdrive.training.cli.help import (
-    AUTOSCALE_EPILOG,
-    CHECK_EPILOG,
-    COMPLETION_EPILOG,
-    CONVERT_EPILOG,
-    DESCRIPTION,
-    DOCTOR_EPILOG,
-    ENVS_EPILOG,
-    EPILOG,
-    EVALUATE_EPILOG,
-    EXPORT_EPILOG,
-    INIT_EPILOG,
-    PLOT_EPILOG,
-    REPLAY_EPILOG,
-    REPORT_EPILOG,
-    SCHEMA_EPILOG,
-    SWEEP_EPILOG,
-    TRAIN_EPILOG,
-    WATCH_EPILOG,
-    WEB_EPILOG,
-)
+from warpdrive.training.cli.help import DESCRIPTION, EPILOG, EPILOGS
 
-COMMANDS = (
-    *("train", "autoscale", "sweep", "evaluate", "plot", "report", "watch", "replay", "web", "export", "check"),
-    *("envs", "init", "schema", "completion", "convert", "doctor"),
-)
+COMMANDS = tuple(EPILOGS)
 OTHER_NAMES = {
     **dict.fromkeys(("list", "ls", "environments"), "envs"),
     **dict.fromkeys(("new", "create"), "init"),
@@ -138,10 +115,14 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(commands: _Commands, name: str, what: str, epilog: str) -> argparse.ArgumentParser:
-    description = f"{what[0].upper()}{what[1:]}."
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = commands.add_parser(name, help=what, description=description, epilog=epilog, formatter_class=layout)
+def _add(commands: _Commands, name: str, what: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=EPILOGS[name],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--debug", action="store_true", help="show the full traceback of errors")
     if name in HAVE_LEVELS:
         level = parser.add_mutually_exclusive_group()
@@ -155,16 +136,9 @@ def _add(commands: _Commands, name: str, what: str, epilog: str) -> argparse.Arg
 
 
 def _add_train(commands: _Commands) -> None:
-    parser = _add(commands, "train", "train policies, evaluate them, and animate an episode", TRAIN_EPILOG)
-    parser.add_argument(
-        "source",
-        metavar="<env or yaml>",
-        nargs="?",
-        help="environment (see `warpdrive envs`), path/to/file.py:Class, or path of a YAML file",
-    )
-    parser.add_argument(
-        "overrides", metavar="key=value", nargs="*", default=[], help="override a key of the run configuration"
-    )
+    parser = _add(commands, "train", "train policies, evaluate them, and animate an episode")
+    _add_source(parser, nargs="?")
+    _add_overrides(parser, "override a key of the run configuration")
     parser.add_argument("-e", "--env", metavar="<env or yaml>", help="same as the positional argument")
     parser.add_argument("--resume", metavar="<run>", help="resume a run from its latest checkpoint, in its own folder")
     parser.add_argument("--no-replay", action="store_true", help="skip writing replay.gif")
@@ -195,40 +169,16 @@ def _add_train(commands: _Commands) -> None:
 
 
 def _add_autoscale(commands: _Commands) -> None:
-    parser = _add(
-        commands,
-        "autoscale",
-        "tune the number of replicas and the rollout length for training throughput",
-        AUTOSCALE_EPILOG,
-    )
-    parser.add_argument(
-        "source",
-        metavar="<env or yaml>",
-        help="environment (see `warpdrive envs`), path/to/file.py:Class, or path of a YAML file",
-    )
-    parser.add_argument(
-        "overrides", metavar="key=value", nargs="*", default=[], help="override a key of the run configuration"
-    )
+    parser = _add(commands, "autoscale", "tune the number of replicas and the rollout length for training throughput")
+    _add_source(parser)
+    _add_overrides(parser, "override a key of the run configuration")
     _add_search(parser)
 
 
 def _add_sweep(commands: _Commands) -> None:
-    parser = _add(
-        commands, "sweep", "train with different hyperparameters in parallel, and compare the results", SWEEP_EPILOG
-    )
-    parser.add_argument(
-        "source",
-        metavar="<env or yaml>",
-        nargs="?",
-        help="environment (see `warpdrive envs`), path/to/file.py:Class, or path of a YAML file",
-    )
-    parser.add_argument(
-        "overrides",
-        metavar="key=values",
-        nargs="*",
-        default=[],
-        help="search space of a key, or one value for all trials",
-    )
+    parser = _add(commands, "sweep", "train with different hyperparameters in parallel, and compare the results")
+    _add_source(parser, nargs="?")
+    _add_overrides(parser, "search space of a key, or one value for all trials", metavar="key=values")
     parser.add_argument("--resume", metavar="<sweep>", help="resume the sweep in this folder")
     parser.add_argument(
         "--trials", type=_count, metavar="N", help="number of trials, unless a grid is searched (default: 16)"
@@ -281,7 +231,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_evaluate(commands: _Commands) -> None:
-    parser = _add(commands, "evaluate", "evaluate the policies of runs over whole episodes", EVALUATE_EPILOG)
+    parser = _add(commands, "evaluate", "evaluate the policies of runs over whole episodes")
     parser.add_argument(
         "runs", metavar="<run>", nargs="+", help="run folder, runs/<name> for the latest run, or checkpoint"
     )
@@ -298,7 +248,7 @@ def _add_evaluate(commands: _Commands) -> None:
 
 
 def _add_plot(commands: _Commands) -> None:
-    parser = _add(commands, "plot", "plot learning curves of runs", PLOT_EPILOG)
+    parser = _add(commands, "plot", "plot learning curves of runs")
     parser.add_argument("runs", metavar="<run>", nargs="+", help="run folder, or runs/<name> for the latest run")
     parser.add_argument(
         "-m",
@@ -320,7 +270,7 @@ def _add_plot(commands: _Commands) -> None:
 
 
 def _add_report(commands: _Commands) -> None:
-    parser = _add(commands, "report", "write an HTML page about runs", REPORT_EPILOG)
+    parser = _add(commands, "report", "write an HTML page about runs")
     parser.add_argument("runs", metavar="<run>", nargs="+", help="run folder, or runs/<name> for the latest run")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="HTML file (default: report.html; for a single run, in its folder)"
@@ -328,7 +278,7 @@ def _add_report(commands: _Commands) -> None:
 
 
 def _add_watch(commands: _Commands) -> None:
-    parser = _add(commands, "watch", "serve a page with the curves and the latest episode of a run", WATCH_EPILOG)
+    parser = _add(commands, "watch", "serve a page with the curves and the latest episode of a run")
     parser.add_argument("run", metavar="<run>", help="run folder, or runs/<name> for the latest run")
     _add_port(parser, "--port")
 
@@ -338,7 +288,7 @@ def _add_port(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def _add_replay(commands: _Commands) -> None:
-    parser = _add(commands, "replay", "save episodes of a run as an animation or as arrays", REPLAY_EPILOG)
+    parser = _add(commands, "replay", "save episodes of a run as an animation or as arrays")
     parser.add_argument(
         "run", metavar="<run>", help="run folder, runs/<name> for the latest run, checkpoint, or recording"
     )
@@ -386,15 +336,13 @@ def _add_replay(commands: _Commands) -> None:
 
 
 def _add_web(commands: _Commands) -> None:
-    parser = _add(commands, "web", "write a page in which an environment and its policies run", WEB_EPILOG)
+    parser = _add(commands, "web", "write a page in which an environment and its policies run")
     parser.add_argument(
         "source",
         metavar="<run, env or yaml>",
         help="run folder, runs/<name> for the latest run, or checkpoint; or an environment, or path of a YAML file",
     )
-    parser.add_argument(
-        "overrides", metavar="key=value", nargs="*", default=[], help="set a key of the configuration of an environment"
-    )
+    _add_overrides(parser, "set a key of the configuration of an environment")
     _add_best(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="output file, .html (default: <name>.html in the run folder, or here)"
@@ -417,7 +365,7 @@ def _add_web(commands: _Commands) -> None:
 
 
 def _add_export(commands: _Commands) -> None:
-    parser = _add(commands, "export", "export a trained policy to ONNX or torch.export", EXPORT_EPILOG)
+    parser = _add(commands, "export", "export a trained policy to ONNX or torch.export")
     _add_run(parser)
     _add_best(parser)
     parser.add_argument(
@@ -428,11 +376,9 @@ def _add_export(commands: _Commands) -> None:
 
 
 def _add_check(commands: _Commands) -> None:
-    parser = _add(commands, "check", "check an environment for data races and other errors", CHECK_EPILOG)
+    parser = _add(commands, "check", "check an environment for data races and other errors")
     parser.add_argument("source", metavar="<env or yaml>", help="environment, or path of a YAML file with one")
-    parser.add_argument(
-        "overrides", metavar="key=value", nargs="*", default=[], help="set a parameter of the environment"
-    )
+    _add_overrides(parser, "set a parameter of the environment")
     parser.add_argument(
         "--steps", type=_count, metavar="N", default=10, help="number of steps to interpret (default: 10)"
     )
@@ -470,37 +416,44 @@ def _add_check(commands: _Commands) -> None:
 
 
 def _add_envs(commands: _Commands) -> None:
-    parser = _add(commands, "envs", "list the environments, or the parameters of one", ENVS_EPILOG)
+    parser = _add(commands, "envs", "list the environments, or the parameters of one")
     parser.add_argument("name", metavar="<env>", nargs="?", help="registered name, or path/to/file.py:Class")
 
 
 def _add_init(commands: _Commands) -> None:
-    parser = _add(commands, "init", "create your own environment from a template", INIT_EPILOG)
+    parser = _add(commands, "init", "create your own environment from a template")
     parser.add_argument("name", metavar="<name>", help="name of the environment: lower-case letters, digits and _")
 
 
 def _add_schema(commands: _Commands) -> None:
-    parser = _add(commands, "schema", "write the JSON Schema of run configurations, for editors", SCHEMA_EPILOG)
+    parser = _add(commands, "schema", "write the JSON Schema of run configurations, for editors")
     parser.add_argument("environments", metavar="<env>", nargs="*", help="further environments: path/to/file.py:Class")
     parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
 
 
 def _add_completion(commands: _Commands) -> None:
-    parser = _add(commands, "completion", "print the completion script of a shell", COMPLETION_EPILOG)
+    parser = _add(commands, "completion", "print the completion script of a shell")
     parser.add_argument("shell", choices=SHELLS, help="shell that reads the script")
 
 
 def _add_convert(commands: _Commands) -> None:
-    parser = _add(commands, "convert", "convert a run configuration of WarpDrive 2", CONVERT_EPILOG)
+    parser = _add(commands, "convert", "convert a run configuration of WarpDrive 2")
     parser.add_argument("source", metavar="FILE", help="path of the YAML file")
     parser.add_argument("-o", "--output", metavar="FILE", help="YAML file to write (default: print it)")
 
 
 def _add_doctor(commands: _Commands) -> None:
-    parser = _add(
-        commands, "doctor", "show versions, GPUs, and the requirements that each backend lacks", DOCTOR_EPILOG
-    )
+    parser = _add(commands, "doctor", "show versions, GPUs, and the requirements that each backend lacks")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _add_source(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    what = "environment (see `warpdrive envs`), path/to/file.py:Class, or path of a YAML file"
+    parser.add_argument("source", metavar="<env or yaml>", nargs=nargs, help=what)
+
+
+def _add_overrides(parser: argparse.ArgumentParser, what: str, metavar: str = "key=value") -> None:
+    parser.add_argument("overrides", metavar=metavar, nargs="*", default=[], help=what)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
