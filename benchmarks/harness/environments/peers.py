@@ -20,7 +20,7 @@ import numba
 import numpy as np
 import torch
 
-from harness.environments.cartpole_jax import scanned
+from harness.environments import cartpole_jax, jax_peers
 from harness.environments.cartpole_numba import Replicas, stepper
 from harness.environments.tag import reference as numpy_reference
 from harness.measure import rate
@@ -40,8 +40,6 @@ versions_in_jax: set[str] = set()
 
 BATCHES = 8
 """The number of precomputed batches of actions, used cyclically."""
-JAX_STEPS = 64
-"""The number of steps in a compiled scan."""
 
 
 def gymnasium_vector(name: str, most: int) -> Peer:
@@ -89,7 +87,8 @@ def gymnax(name: str) -> Peer:
             observation, state, reward, *_ = env.step(for_step, state, action, constants)
             return key, state, (observation, reward)
 
-        return _scan(step, lambda key: env.reset(key, constants)[1], replicas, seconds)
+        steps, carry = jax_peers.scanned(lambda key: env.reset(key, constants)[1], step, replicas)
+        return _carried(steps, carry, replicas, seconds)
 
     return make
 
@@ -176,15 +175,7 @@ def lbforaging(**parameters: Any) -> Peer:
         from warpdrive.envs.lbf import LevelBasedForaging
         from warpdrive.envs.lbf.reference import original
 
-        env = original(LevelBasedForaging(**parameters))
-        env.reset(seed=0)
-        turns = itertools.cycle([env.action_space.sample() for _ in range(BATCHES)])
-
-        def step() -> None:
-            if env.step(next(turns))[2]:
-                env.reset()
-
-        return lambda: rate(step, 1, seconds)
+        return _one_replica(original(LevelBasedForaging(**parameters)), seconds)
 
     return make
 
@@ -196,15 +187,7 @@ def rware(**parameters: Any) -> Peer:
         from warpdrive.envs.rware import MultiRobotWarehouse
         from warpdrive.envs.rware.reference import original
 
-        env = original(MultiRobotWarehouse(**parameters))
-        env.reset(seed=0)
-        turns = itertools.cycle([env.action_space.sample() for _ in range(BATCHES)])
-
-        def step() -> None:
-            if env.step(next(turns))[2]:
-                env.reset()
-
-        return lambda: rate(step, 1, seconds)
+        return _one_replica(original(MultiRobotWarehouse(**parameters)), seconds)
 
     return make
 
@@ -228,14 +211,7 @@ def matrixgames(replicas: int, seconds: float) -> Measure:
 
     from warpdrive.envs import matrix_game
 
-    env = MatrixGame(matrix_game.MatrixGame().tables, 25, last_action_state=False)
-    turns = itertools.cycle([env.action_space.sample() for _ in range(BATCHES)])
-
-    def step() -> None:
-        if env.step(next(turns))[2]:
-            env.reset()
-
-    return lambda: rate(step, 1, seconds)
+    return _one_replica(MatrixGame(matrix_game.MatrixGame().tables, 25, last_action_state=False), seconds)
 
 
 def connect_four(replicas: int, seconds: float) -> Measure:
@@ -283,7 +259,7 @@ def overcooked_ai(**parameters: Any) -> Peer:
 
 def jax_cartpole(replicas: int, seconds: float) -> Measure:
     """Return a benchmark of the cartpole of ``cartpole_jax.py``: a scan of steps under ``jit``."""
-    steps, carry = scanned(replicas, JAX_STEPS)
+    steps, carry = cartpole_jax.scanned(replicas, jax_peers.JAX_STEPS)
     return _carried(steps, carry, replicas, seconds)
 
 
@@ -312,20 +288,16 @@ def _in_turns(step: Callable[[Any], Any], actions: Sequence[Any], replicas: int,
     return lambda: rate(lambda: step(next(turns)), replicas, seconds)
 
 
-def _scan(step: Any, reset: Any, replicas: int, seconds: float) -> Measure:
-    """Measure steps of all replicas; observations and rewards are kept, so that they cannot be optimized away."""
-    import jax
+def _one_replica(env: Any, seconds: float) -> Measure:
+    """Measure steps of an environment of Gymnasium, whose episodes are reset."""
+    env.reset(seed=0)
+    turns = itertools.cycle([env.action_space.sample() for _ in range(BATCHES)])
 
-    keys = jax.random.split(jax.random.key(0), replicas)
-    states = jax.vmap(reset)(keys)
-    seen = jax.eval_shape(jax.vmap(step), keys, states)[2]
-    zeros = jax.tree.map(lambda array: jax.numpy.zeros(array.shape, array.dtype), seen)
+    def step() -> None:
+        if env.step(next(turns))[2]:
+            env.reset()
 
-    @jax.jit
-    def steps(carry: Any) -> Any:
-        return jax.lax.scan(lambda c, _: (jax.vmap(step)(c[0], c[1]), None), carry, None, JAX_STEPS)[0]
-
-    return _carried(steps, (keys, states, zeros), replicas, seconds)
+    return lambda: rate(step, 1, seconds)
 
 
 def _carried(steps: Callable[[Any], Any], carry: Any, replicas: int, seconds: float) -> Measure:
@@ -336,4 +308,4 @@ def _carried(steps: Callable[[Any], Any], carry: Any, replicas: int, seconds: fl
         carry = jax.block_until_ready(steps(carry))
 
     work()  # compiles
-    return lambda: rate(work, replicas * JAX_STEPS, seconds)
+    return lambda: rate(work, replicas * jax_peers.JAX_STEPS, seconds)
