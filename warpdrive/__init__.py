@@ -12,11 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not see through __getattr__
-    from warpdrive import draw as draw
-    from warpdrive import interop as interop
-    from warpdrive import math as math
-    from warpdrive import random as random
-    from warpdrive import testing as testing
+    from warpdrive import draw as draw, interop as interop, math as math, random as random, testing as testing
     from warpdrive.checks.debugger import debug as debug
     from warpdrive.checks.launch import check_launch as check_launch
     from warpdrive.device_context import DeviceContext as DeviceContext
@@ -24,67 +20,66 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not see through 
     from warpdrive.environment import Environment as Environment
     from warpdrive.envs.atari import public as atari  # noqa: F401 (a public name, of a module with another name)
     from warpdrive.errors import WarpDriveError as WarpDriveError
-    from warpdrive.host_transfers import HostTransferError as HostTransferError
-    from warpdrive.host_transfers import no_host_transfers as no_host_transfers
-    from warpdrive.interop.conversions import to_pettingzoo as to_pettingzoo
-    from warpdrive.interop.conversions import to_rsl_rl as to_rsl_rl
-    from warpdrive.interop.conversions import to_skrl as to_skrl
-    from warpdrive.interop.conversions import to_stable_baselines3 as to_stable_baselines3
-    from warpdrive.interop.conversions import to_torchrl as to_torchrl
+    from warpdrive.host_transfers import HostTransferError as HostTransferError, no_host_transfers as no_host_transfers
+    from warpdrive.interop.conversions import (
+        to_pettingzoo as to_pettingzoo,
+        to_rsl_rl as to_rsl_rl,
+        to_skrl as to_skrl,
+        to_stable_baselines3 as to_stable_baselines3,
+        to_torchrl as to_torchrl,
+    )
     from warpdrive.interop.gymnasium import to_gymnasium as to_gymnasium
     from warpdrive.interop.host.host_env import HostEnv as HostEnv
-    from warpdrive.kernels.cuda_kernel import CudaKernel as CudaKernel
-    from warpdrive.kernels.cuda_kernel import cuda_kernel as cuda_kernel
+    from warpdrive.kernels.cuda_kernel import CudaKernel as CudaKernel, cuda_kernel as cuda_kernel
     from warpdrive.kernels.errors import KernelError as KernelError
-    from warpdrive.launching import Kernel as Kernel
-    from warpdrive.launching import device_function as device_function
-    from warpdrive.launching import kernel as kernel
+    from warpdrive.launching import Kernel as Kernel, device_function as device_function, kernel as kernel
     from warpdrive.per_replica import PerReplica as PerReplica
     from warpdrive.recording.recording import Recording as Recording
-    from warpdrive.registry import make as make
-    from warpdrive.registry import register as register
-    from warpdrive.registry import registered_names as registered_names
+    from warpdrive.registry import make as make, register as register, registered_names as registered_names
     from warpdrive.rollout import Rollout as Rollout
     from warpdrive.training.algorithms.a2c import A2C as A2C
     from warpdrive.training.algorithms.mappo import MAPPO as MAPPO
     from warpdrive.training.algorithms.ppo import PPO as PPO
-    from warpdrive.training.config.run_config import A2CConfig as A2CConfig
-    from warpdrive.training.config.run_config import ConvolutionalConfig as ConvolutionalConfig
-    from warpdrive.training.config.run_config import ConvolutionsConfig as ConvolutionsConfig
-    from warpdrive.training.config.run_config import CustomConfig as CustomConfig
-    from warpdrive.training.config.run_config import CustomModelConfig as CustomModelConfig
-    from warpdrive.training.config.run_config import DDPGConfig as DDPGConfig
-    from warpdrive.training.config.run_config import DQNConfig as DQNConfig
-    from warpdrive.training.config.run_config import EnvironmentConfig as EnvironmentConfig
-    from warpdrive.training.config.run_config import EvaluationConfig as EvaluationConfig
-    from warpdrive.training.config.run_config import FullyConnectedConfig as FullyConnectedConfig
-    from warpdrive.training.config.run_config import FunctionConfig as FunctionConfig
-    from warpdrive.training.config.run_config import GRUConfig as GRUConfig
-    from warpdrive.training.config.run_config import LSTMConfig as LSTMConfig
-    from warpdrive.training.config.run_config import MinGRUConfig as MinGRUConfig
-    from warpdrive.training.config.run_config import MlflowConfig as MlflowConfig
-    from warpdrive.training.config.run_config import PerceptronConfig as PerceptronConfig
-    from warpdrive.training.config.run_config import PPOConfig as PPOConfig
-    from warpdrive.training.config.run_config import PQNConfig as PQNConfig
-    from warpdrive.training.config.run_config import QMIXConfig as QMIXConfig
-    from warpdrive.training.config.run_config import RandomConfig as RandomConfig
-    from warpdrive.training.config.run_config import ReinforceConfig as ReinforceConfig
-    from warpdrive.training.config.run_config import RunConfig as RunConfig
-    from warpdrive.training.config.run_config import SACConfig as SACConfig
-    from warpdrive.training.config.run_config import SavingConfig as SavingConfig
-    from warpdrive.training.config.run_config import SelfPlayConfig as SelfPlayConfig
-    from warpdrive.training.config.run_config import TD3Config as TD3Config
-    from warpdrive.training.config.run_config import TrackioConfig as TrackioConfig
-    from warpdrive.training.config.run_config import TrainerConfig as TrainerConfig
-    from warpdrive.training.config.run_config import UnitsConfig as UnitsConfig
-    from warpdrive.training.config.run_config import VDNConfig as VDNConfig
-    from warpdrive.training.config.run_config import WandbConfig as WandbConfig
-    from warpdrive.training.distributed.reductions import mean_over_processes as mean_over_processes
-    from warpdrive.training.distributed.reductions import sum_over_processes as sum_over_processes
+    from warpdrive.training.config.run_config import (
+        A2CConfig as A2CConfig,
+        ConvolutionalConfig as ConvolutionalConfig,
+        ConvolutionsConfig as ConvolutionsConfig,
+        CustomConfig as CustomConfig,
+        CustomModelConfig as CustomModelConfig,
+        DDPGConfig as DDPGConfig,
+        DQNConfig as DQNConfig,
+        EnvironmentConfig as EnvironmentConfig,
+        EvaluationConfig as EvaluationConfig,
+        FullyConnectedConfig as FullyConnectedConfig,
+        FunctionConfig as FunctionConfig,
+        GRUConfig as GRUConfig,
+        LSTMConfig as LSTMConfig,
+        MinGRUConfig as MinGRUConfig,
+        MlflowConfig as MlflowConfig,
+        PerceptronConfig as PerceptronConfig,
+        PPOConfig as PPOConfig,
+        PQNConfig as PQNConfig,
+        QMIXConfig as QMIXConfig,
+        RandomConfig as RandomConfig,
+        ReinforceConfig as ReinforceConfig,
+        RunConfig as RunConfig,
+        SACConfig as SACConfig,
+        SavingConfig as SavingConfig,
+        SelfPlayConfig as SelfPlayConfig,
+        TD3Config as TD3Config,
+        TrackioConfig as TrackioConfig,
+        TrainerConfig as TrainerConfig,
+        UnitsConfig as UnitsConfig,
+        VDNConfig as VDNConfig,
+        WandbConfig as WandbConfig,
+    )
+    from warpdrive.training.distributed.reductions import (
+        mean_over_processes as mean_over_processes,
+        sum_over_processes as sum_over_processes,
+    )
     from warpdrive.training.experience.advantages import gae as gae
     from warpdrive.training.experience.batch import Batch as Batch
-    from warpdrive.training.inference.trained_policy import TrainedPolicy as TrainedPolicy
-    from warpdrive.training.inference.trained_policy import load_policy as load_policy
+    from warpdrive.training.inference.trained_policy import TrainedPolicy as TrainedPolicy, load_policy as load_policy
     from warpdrive.training.live import live as live
     from warpdrive.training.models.base import ActorCritic as ActorCritic
     from warpdrive.training.models.check_device import CheckDevice as CheckDevice

@@ -23,98 +23,36 @@ from numba import cuda
 from warpdrive.kernels.kernel import device_function
 from warpdrive.scene.fields import (
     ANGLE as ANGLE,
-)
-from warpdrive.scene.fields import (
     BLUE as BLUE,
-)
-from warpdrive.scene.fields import (
     CIRCLE as CIRCLE,
-)
-from warpdrive.scene.fields import (
     COLOUR as COLOUR,
-)
-from warpdrive.scene.fields import (
     EDGE as EDGE,
-)
-from warpdrive.scene.fields import (
     FIELDS as FIELDS,
-)
-from warpdrive.scene.fields import (
     GREEN as GREEN,
-)
-from warpdrive.scene.fields import (
     GREY as GREY,
-)
-from warpdrive.scene.fields import (
     GROUND as GROUND,
-)
-from warpdrive.scene.fields import (
     HEIGHT as HEIGHT,
-)
-from warpdrive.scene.fields import (
     INK as INK,
-)
-from warpdrive.scene.fields import (
     KIND as KIND,
-)
-from warpdrive.scene.fields import (
     LAYER as LAYER,
-)
-from warpdrive.scene.fields import (
     LINE as LINE,
-)
-from warpdrive.scene.fields import (
     NOTHING as NOTHING,
-)
-from warpdrive.scene.fields import (
     NUMBER as NUMBER,
-)
-from warpdrive.scene.fields import (
     OPACITY as OPACITY,
-)
-from warpdrive.scene.fields import (
     ORANGE as ORANGE,
-)
-from warpdrive.scene.fields import (
     OUTSIDE as OUTSIDE,
-)
-from warpdrive.scene.fields import (
     PAPER as PAPER,
-)
-from warpdrive.scene.fields import (
     PURPLE as PURPLE,
-)
-from warpdrive.scene.fields import (
     RECTANGLE as RECTANGLE,
-)
-from warpdrive.scene.fields import (
     RED as RED,
-)
-from warpdrive.scene.fields import (
     SECTOR as SECTOR,
-)
-from warpdrive.scene.fields import (
     SEGMENT as SEGMENT,
-)
-from warpdrive.scene.fields import (
     SKY as SKY,
-)
-from warpdrive.scene.fields import (
     TRAIL as TRAIL,
-)
-from warpdrive.scene.fields import (
     TRIANGLE as TRIANGLE,
-)
-from warpdrive.scene.fields import (
     WIDTH as WIDTH,
-)
-from warpdrive.scene.fields import (
     YELLOW as YELLOW,
-)
-from warpdrive.scene.fields import (
     X as X,
-)
-from warpdrive.scene.fields import (
     Y as Y,
 )
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warpdrive.kernels.configuration import Configuration
-from warpdrive.kernels.kernel import Kernel as Kernel
-from warpdrive.kernels.kernel import device_function as device_function
-from warpdrive.kernels.kernel import kernel as kernel
+from warpdrive.kernels.kernel import Kernel as Kernel, device_function as device_function, kernel as kernel
 
 
 def launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpdrive.envs.common import parameters
-from warpdrive.errors import DefinitionError, shown
-from warpdrive.errors import nearest as did_you_mean
+from warpdrive.errors import DefinitionError, nearest as did_you_mean, shown
 
 FREE, COUNTER, ONIONS, TOMATOES, DISHES, POT, SERVING = range(7)
 TERRAIN = " XOTDPS"

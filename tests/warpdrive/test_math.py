@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from float32_errors import BINARY, EXACT, SPECIAL, errors, exact, pairs, sample
-from float32_errors import kernel_of as new_kernel_of
+from float32_errors import BINARY, EXACT, SPECIAL, errors, exact, kernel_of as new_kernel_of, pairs, sample
 from oracle import launch_gpu_code
 
 import warpdrive as wd

@@ -6,12 +6,10 @@ import argparse
 from pathlib import Path
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.recording.recording import FORMATS as ARRAYS
-from warpdrive.recording.recording import Recording, check_recording_path
+from warpdrive.recording.recording import FORMATS as ARRAYS, Recording, check_recording_path
 from warpdrive.training.checkpoint.checkpoint import find_checkpoint
 from warpdrive.training.cli.printing import make_console, say
-from warpdrive.training.replay.animation import FORMATS as PICTURES
-from warpdrive.training.replay.animation import check_output
+from warpdrive.training.replay.animation import FORMATS as PICTURES, check_output
 from warpdrive.training.replay.replay import (
     draw_recordings,
     environment_of,

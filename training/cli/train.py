@@ -21,8 +21,7 @@ from warpdrive.errors import WarpDriveError
 from warpdrive.importing import module_command
 from warpdrive.scene.artist import Artist
 from warpdrive.training.checkpoint.run_folder import RunFolder
-from warpdrive.training.cli.autoscale import devices_for, file_for
-from warpdrive.training.cli.autoscale import find as find_size
+from warpdrive.training.cli.autoscale import devices_for, file_for, find as find_size
 from warpdrive.training.cli.comparison import (
     Measurement,
     as_plain_data,

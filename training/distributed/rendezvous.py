@@ -20,8 +20,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import FileStore, PrefixStore, TCPStore
-from torch._C._distributed_c10d import Store as TorchStore
+from torch._C._distributed_c10d import FileStore, PrefixStore, Store as TorchStore, TCPStore
 
 from warpdrive.backends.host.workers import get_num_threads, set_num_threads
 from warpdrive.errors import TeamError

@@ -12,8 +12,7 @@ from warpdrive import registry
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
 from warpdrive.errors import WarpDriveError
-from warpdrive.recording.recording import FORMATS as RECORDING_FORMATS
-from warpdrive.recording.recording import Recording
+from warpdrive.recording.recording import FORMATS as RECORDING_FORMATS, Recording
 from warpdrive.spaces import observation_arrays
 from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.replay.animation import PICTURES, Animation, check_output

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from warpdrive.checks.behaviour import check_environment_behaviour as check_environment_behaviour
     from warpdrive.checks.environment import check_environment_kernels as check_environment_kernels
-    from warpdrive.checks.findings import Finding as Finding
-    from warpdrive.checks.findings import Report as Report
+    from warpdrive.checks.findings import Finding as Finding, Report as Report
     from warpdrive.checks.launch import check_launch as check_launch
 
 _HOME_OF = {

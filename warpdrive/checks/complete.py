@@ -10,8 +10,7 @@ from warpdrive.checks.behaviour import TOLERANCE, check_environment_behaviour
 from warpdrive.checks.environment import check_environment_kernels, is_written_for
 from warpdrive.checks.findings import Report
 from warpdrive.checks.null_log import MAX_STEPS
-from warpdrive.environment import Environment
-from warpdrive.environment import check_environment as check_definition
+from warpdrive.environment import Environment, check_environment as check_definition
 
 
 def check_environment(

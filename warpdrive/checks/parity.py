@@ -19,8 +19,7 @@ from warpdrive.checks.agreement import JUMP, Trials, allowed_actions, random_act
 from warpdrive.checks.last_writes import LastWrites
 from warpdrive.checks.references import Reference, references_of
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.environment import Environment
-from warpdrive.environment import check_environment as check_definition
+from warpdrive.environment import Environment, check_environment as check_definition
 from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.spaces import SpaceArray, action_arrays, by_array, nested, observation_arrays

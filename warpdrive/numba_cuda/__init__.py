@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpdrive.numba_cuda.installation import install as install
-from warpdrive.numba_cuda.installation import is_installed as is_installed
-from warpdrive.numba_cuda.installation import uninstall as uninstall
+from warpdrive.numba_cuda.installation import install as install, is_installed as is_installed, uninstall as uninstall
 
 pytest_plugins = ["warpdrive.checks.pytest_plugin"]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpdrive.numba_cuda.errors import NvrtcCompilationError as NvrtcCompilationError
-from warpdrive.numba_cuda.errors import NvrtcError as NvrtcError
-from warpdrive.numba_cuda.errors import NvrtcSupportError as NvrtcSupportError
-from warpdrive.numba_cuda.errors import NvvmError as NvvmError
-from warpdrive.numba_cuda.errors import NvvmSupportError as NvvmSupportError
-from warpdrive.numba_cuda.errors import NvvmWarning as NvvmWarning
+from warpdrive.numba_cuda.errors import (
+    NvrtcCompilationError as NvrtcCompilationError,
+    NvrtcError as NvrtcError,
+    NvrtcSupportError as NvrtcSupportError,
+    NvvmError as NvvmError,
+    NvvmSupportError as NvvmSupportError,
+    NvvmWarning as NvvmWarning,
+)
 
 
 def compile_ptx(*args: Any, **options: Any) -> Any:

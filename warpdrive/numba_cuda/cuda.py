@@ -7,63 +7,62 @@ from collections.abc import Iterator
 from typing import Any
 
 from numba import vectorize as _vectorize
-from numba.core import config as config
-from numba.core import types as types
+from numba.core import config as config, types as types
 from numba.np.ufunc import guvectorize as _guvectorize
 
-from warpdrive.numba_cuda import arrays as devicearray
-from warpdrive.numba_cuda import driver as _driver
-from warpdrive.numba_cuda.arguments import In as In
-from warpdrive.numba_cuda.arguments import InOut as InOut
-from warpdrive.numba_cuda.arguments import Out as Out
-from warpdrive.numba_cuda.arrays import as_cuda_array as as_cuda_array
-from warpdrive.numba_cuda.arrays import device_array as device_array
-from warpdrive.numba_cuda.arrays import device_array_like as device_array_like
-from warpdrive.numba_cuda.arrays import from_cuda_array_interface as from_cuda_array_interface
-from warpdrive.numba_cuda.arrays import is_cuda_array as is_cuda_array
-from warpdrive.numba_cuda.arrays import managed_array as managed_array
-from warpdrive.numba_cuda.arrays import mapped_array as mapped_array
-from warpdrive.numba_cuda.arrays import mapped_array_like as mapped_array_like
-from warpdrive.numba_cuda.arrays import pinned_array as pinned_array
-from warpdrive.numba_cuda.arrays import pinned_array_like as pinned_array_like
-from warpdrive.numba_cuda.arrays import to_device as to_device
-from warpdrive.numba_cuda.compilers import LTOIR as LTOIR
-from warpdrive.numba_cuda.compilers import Archive as Archive
-from warpdrive.numba_cuda.compilers import Cubin as Cubin
-from warpdrive.numba_cuda.compilers import CUSource as CUSource
-from warpdrive.numba_cuda.compilers import Fatbin as Fatbin
-from warpdrive.numba_cuda.compilers import LinkableCode as LinkableCode
-from warpdrive.numba_cuda.compilers import Object as Object
-from warpdrive.numba_cuda.compilers import PTXSource as PTXSource
-from warpdrive.numba_cuda.compilers import compile as compile
-from warpdrive.numba_cuda.compilers import compile_all as compile_all
-from warpdrive.numba_cuda.compilers import compile_for_current_device as compile_for_current_device
-from warpdrive.numba_cuda.compilers import compile_ptx as compile_ptx
-from warpdrive.numba_cuda.compilers import compile_ptx_for_current_device as compile_ptx_for_current_device
-from warpdrive.numba_cuda.dispatcher import declare_device as declare_device
-from warpdrive.numba_cuda.dispatcher import jit as jit
-from warpdrive.numba_cuda.driver import BaseCUDAMemoryManager as BaseCUDAMemoryManager
-from warpdrive.numba_cuda.driver import Device
-from warpdrive.numba_cuda.driver import GetIpcHandleMixin as GetIpcHandleMixin
-from warpdrive.numba_cuda.driver import HostOnlyCUDAMemoryManager as HostOnlyCUDAMemoryManager
-from warpdrive.numba_cuda.driver import IpcHandle as IpcHandle
-from warpdrive.numba_cuda.driver import MappedMemory as MappedMemory
-from warpdrive.numba_cuda.driver import MemoryInfo as MemoryInfo
-from warpdrive.numba_cuda.driver import MemoryPointer as MemoryPointer
-from warpdrive.numba_cuda.driver import PinnedMemory as PinnedMemory
-from warpdrive.numba_cuda.driver import gpus as gpus
-from warpdrive.numba_cuda.driver import profile_start as profile_start
-from warpdrive.numba_cuda.driver import profile_stop as profile_stop
-from warpdrive.numba_cuda.driver import profiling as profiling
-from warpdrive.numba_cuda.driver import require_context as require_context
-from warpdrive.numba_cuda.driver import runtime as runtime
-from warpdrive.numba_cuda.driver import set_memory_manager as set_memory_manager
+from warpdrive.numba_cuda import arrays as devicearray, driver as _driver
+from warpdrive.numba_cuda.arguments import In as In, InOut as InOut, Out as Out
+from warpdrive.numba_cuda.arrays import (
+    as_cuda_array as as_cuda_array,
+    device_array as device_array,
+    device_array_like as device_array_like,
+    from_cuda_array_interface as from_cuda_array_interface,
+    is_cuda_array as is_cuda_array,
+    managed_array as managed_array,
+    mapped_array as mapped_array,
+    mapped_array_like as mapped_array_like,
+    pinned_array as pinned_array,
+    pinned_array_like as pinned_array_like,
+    to_device as to_device,
+)
+from warpdrive.numba_cuda.compilers import (
+    LTOIR as LTOIR,
+    Archive as Archive,
+    Cubin as Cubin,
+    CUSource as CUSource,
+    Fatbin as Fatbin,
+    LinkableCode as LinkableCode,
+    Object as Object,
+    PTXSource as PTXSource,
+    compile as compile,
+    compile_all as compile_all,
+    compile_for_current_device as compile_for_current_device,
+    compile_ptx as compile_ptx,
+    compile_ptx_for_current_device as compile_ptx_for_current_device,
+)
+from warpdrive.numba_cuda.dispatcher import declare_device as declare_device, jit as jit
+from warpdrive.numba_cuda.driver import (
+    BaseCUDAMemoryManager as BaseCUDAMemoryManager,
+    Device,
+    GetIpcHandleMixin as GetIpcHandleMixin,
+    HostOnlyCUDAMemoryManager as HostOnlyCUDAMemoryManager,
+    IpcHandle as IpcHandle,
+    MappedMemory as MappedMemory,
+    MemoryInfo as MemoryInfo,
+    MemoryPointer as MemoryPointer,
+    PinnedMemory as PinnedMemory,
+    gpus as gpus,
+    profile_start as profile_start,
+    profile_stop as profile_stop,
+    profiling as profiling,
+    require_context as require_context,
+    runtime as runtime,
+    set_memory_manager as set_memory_manager,
+)
 from warpdrive.numba_cuda.elementwise import Reduce as Reduce
-from warpdrive.numba_cuda.errors import CudaSupportError as CudaSupportError
-from warpdrive.numba_cuda.errors import KernelRuntimeError as KernelRuntimeError
+from warpdrive.numba_cuda.errors import CudaSupportError as CudaSupportError, KernelRuntimeError as KernelRuntimeError
 from warpdrive.numba_cuda.members import members as _members
-from warpdrive.numba_cuda.streams import Event, Stream
-from warpdrive.numba_cuda.streams import event_elapsed_time as event_elapsed_time
+from warpdrive.numba_cuda.streams import Event, Stream, event_elapsed_time as event_elapsed_time
 
 __path__: list[str] = []
 reduce = Reduce

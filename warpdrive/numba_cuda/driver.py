@@ -16,15 +16,17 @@ import numba
 from warpdrive.kernels.configuration import MAX_BLOCKS, MAX_THREADS
 from warpdrive.kernels.language import WARP
 from warpdrive.numba_cuda.arrays import as_host_array, is_device_memory
-from warpdrive.numba_cuda.errors import INVALID_VALUE, NOT_SUPPORTED, CudaAPIError
-from warpdrive.numba_cuda.errors import CudaDriverError as CudaDriverError
-from warpdrive.numba_cuda.errors import CudaSupportError as CudaSupportError
-from warpdrive.numba_cuda.errors import LinkerError as LinkerError
-from warpdrive.numba_cuda.errors import NvrtcError as NvrtcError
-from warpdrive.numba_cuda.memory import MemoryPointer as MemoryPointer
-from warpdrive.numba_cuda.memory import new_array
-from warpdrive.numba_cuda.streams import Event, Stream, external_stream
-from warpdrive.numba_cuda.streams import event_elapsed_time as event_elapsed_time
+from warpdrive.numba_cuda.errors import (
+    INVALID_VALUE,
+    NOT_SUPPORTED,
+    CudaAPIError,
+    CudaDriverError as CudaDriverError,
+    CudaSupportError as CudaSupportError,
+    LinkerError as LinkerError,
+    NvrtcError as NvrtcError,
+)
+from warpdrive.numba_cuda.memory import MemoryPointer as MemoryPointer, new_array
+from warpdrive.numba_cuda.streams import Event, Stream, event_elapsed_time as event_elapsed_time, external_stream
 
 COMPUTE_CAPABILITY = (7, 5)
 """Compute capability that programs are told: it has every feature of the kernel language."""

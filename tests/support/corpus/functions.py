@@ -13,8 +13,7 @@ import warpdrive as wd
 
 from . import helpers
 from .cases import case, close, equal
-from .helpers import rotate
-from .helpers import scaled as three_times
+from .helpers import rotate, scaled as three_times
 
 THREADS = 5
 

@@ -15,8 +15,7 @@ from PIL import Image
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError, DefinitionError, WarpDriveError
-from warpdrive.training.replay import animation as animation_module
-from warpdrive.training.replay import frames as frames_module
+from warpdrive.training.replay import animation as animation_module, frames as frames_module
 from warpdrive.training.replay.montage import GAP, Panel, columns_for
 from warpdrive.training.trainer import Trainer
 

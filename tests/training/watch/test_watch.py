@@ -31,8 +31,7 @@ from warpdrive.training.replay.animation import Animation
 from warpdrive.training.replay.film import Film
 from warpdrive.training.run.metrics import MetricsLog
 from warpdrive.training.trainer import Trainer
-from warpdrive.training.watch import curves as curves_module
-from warpdrive.training.watch import episodes
+from warpdrive.training.watch import curves as curves_module, episodes
 from warpdrive.training.watch.beside import TOKEN, WatchedTraining
 from warpdrive.training.watch.curves import Curves
 from warpdrive.training.watch.episodes import Episode, Episodes

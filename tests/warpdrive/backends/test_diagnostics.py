@@ -11,9 +11,7 @@ import pytest
 from rich.console import Console
 
 import warpdrive as wd
-from warpdrive.backends import diagnostics as requirements
-from warpdrive.backends import loading
-from warpdrive.backends import system_info as machine_module
+from warpdrive.backends import diagnostics as requirements, loading, system_info as machine_module
 from warpdrive.backends.cuda import driver, selection
 from warpdrive.backends.cuda.driver import Gpu
 from warpdrive.backends.loading import chosen, lacks, load_backend

@@ -25,8 +25,7 @@ from numba.core.datamodel import PrimitiveModel, register_default
 from numba.core.pythonapi import NativeValue, _boxers, _unboxers
 from numba.core.registry import cpu_target
 from numba.core.typeconv import Conversion
-from numba.core.typing.templates import AbstractTemplate, Signature, signature
-from numba.core.typing.templates import Registry as TypingRegistry
+from numba.core.typing.templates import AbstractTemplate, Registry as TypingRegistry, Signature, signature
 from numba.cpython import mathimpl
 
 from warpdrive.backends.host.mathematics import call_intrinsic, replacement

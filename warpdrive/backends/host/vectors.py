@@ -10,8 +10,14 @@ from numba.core import cgutils
 from numba.core.datamodel import StructModel, register_default
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin, lower_getattr_generic
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, Signature, infer_getattr, infer_global
-from numba.core.typing.templates import signature as signature_of
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    Signature,
+    infer_getattr,
+    infer_global,
+    signature as signature_of,
+)
 
 from warpdrive.kernels.libraries import COMPONENTS, VECTORS
 

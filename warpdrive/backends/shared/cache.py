@@ -26,8 +26,7 @@ from numba.core import caching
 import warpdrive.backends
 import warpdrive.kernels
 from warpdrive.file_lock import locked
-from warpdrive.private import CACHE_VARIABLE as CACHE_VARIABLE
-from warpdrive.private import is_own, make_private, user_folder
+from warpdrive.private import CACHE_VARIABLE as CACHE_VARIABLE, is_own, make_private, user_folder
 
 ONE_AT_A_TIME = threading.RLock()
 """Lock held while compiling or importing, so that no thread sees a partially imported module."""

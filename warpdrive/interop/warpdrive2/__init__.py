@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
-from warpdrive.interop.warpdrive2.installation import install as install
-from warpdrive.interop.warpdrive2.installation import is_installed as is_installed
-from warpdrive.interop.warpdrive2.installation import uninstall as uninstall
+from warpdrive.interop.warpdrive2.installation import (
+    install as install,
+    is_installed as is_installed,
+    uninstall as uninstall,
+)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from warpdrive.interop.warpdrive2.controllers import CUDAEnvironmentReset as CUDAEnvironmentReset
-from warpdrive.interop.warpdrive2.controllers import CUDALogController as CUDALogController
-from warpdrive.interop.warpdrive2.controllers import CUDASampler as CUDASampler
-from warpdrive.interop.warpdrive2.controllers import NumbaOUProcess as NumbaOUProcess
+from warpdrive.interop.warpdrive2.controllers import (
+    CUDAEnvironmentReset as CUDAEnvironmentReset,
+    CUDALogController as CUDALogController,
+    CUDASampler as CUDASampler,
+    NumbaOUProcess as NumbaOUProcess,
+)
 from warpdrive.interop.warpdrive2.data_manager import CUDADataManager as CUDADataManager
-from warpdrive.interop.warpdrive2.function_manager import CUDAFunctionFeed as CUDAFunctionFeed
-from warpdrive.interop.warpdrive2.function_manager import CUDAFunctionManager as CUDAFunctionManager
+from warpdrive.interop.warpdrive2.function_manager import (
+    CUDAFunctionFeed as CUDAFunctionFeed,
+    CUDAFunctionManager as CUDAFunctionManager,
+)
 from warpdrive.interop.warpdrive2.pycuda import PyCUDAFunctionManager as PyCUDAFunctionManager
 
 NumbaDataManager = PyCUDADataManager = CUDADataManager

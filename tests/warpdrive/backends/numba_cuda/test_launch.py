@@ -11,8 +11,7 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.backends.cuda import selection
-from warpdrive.backends.numba_cuda import NumbaCudaBackend, launch
-from warpdrive.backends.numba_cuda import standalone as alone
+from warpdrive.backends.numba_cuda import NumbaCudaBackend, launch, standalone as alone
 from warpdrive.kernels.fusion import Fusion
 
 WIDTHS = {".u8": 1, ".u16": 2, ".b16": 2, ".u32": 4, ".f32": 4, ".u64": 8, ".f64": 8}
