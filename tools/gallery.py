@@ -123,6 +123,19 @@ class Entry:
         return Film(env.env, recording)
 
 
+PARTICLES = {
+    "simple": "An agent goes to a landmark, from three start states.",
+    "simple_adversary": (
+        "Two good agents cover both landmarks, so that the adversary does not learn which one is the goal."
+    ),
+    "simple_crypto": "Alice sends Bob a bit, encrypted with a key that Eve lacks.",
+    "simple_push": "An adversary keeps a good agent away from its goal.",
+    "simple_reference": "Two agents tell each other where to go: numbers are words.",
+    "simple_speaker_listener": "A speaker tells a listener where to go: numbers are words.",
+    "simple_world_comm": "Adversaries and their leader chase good agents, which hide in forests and eat.",
+}
+"""Captions of particle environments, each shown from three start states."""
+
 ENTRIES = [
     Entry(
         "battle",
@@ -175,62 +188,10 @@ ENTRIES = [
         width=960,
         fps=10.0,
     ),
-    Entry(
-        "simple",
-        "An agent goes to a landmark, from three start states.",
-        Shot(range(26), width=800, fps=8.0),
-        replicas=(0, 1, 2),
-        width=960,
-        fps=8.0,
-    ),
-    Entry(
-        "simple_adversary",
-        "Two good agents cover both landmarks, so that the adversary does not learn which one is the goal.",
-        Shot(range(26), width=800, fps=8.0),
-        replicas=(0, 1, 2),
-        width=960,
-        fps=8.0,
-    ),
-    Entry(
-        "simple_crypto",
-        "Alice sends Bob a bit, encrypted with a key that Eve lacks.",
-        Shot(range(26), width=800, fps=8.0),
-        replicas=(0, 1, 2),
-        width=960,
-        fps=8.0,
-    ),
-    Entry(
-        "simple_push",
-        "An adversary keeps a good agent away from its goal.",
-        Shot(range(26), width=800, fps=8.0),
-        replicas=(0, 1, 2),
-        width=960,
-        fps=8.0,
-    ),
-    Entry(
-        "simple_reference",
-        "Two agents tell each other where to go: numbers are words.",
-        Shot(range(26), width=800, fps=8.0),
-        replicas=(0, 1, 2),
-        width=960,
-        fps=8.0,
-    ),
-    Entry(
-        "simple_speaker_listener",
-        "A speaker tells a listener where to go: numbers are words.",
-        Shot(range(26), width=800, fps=8.0),
-        replicas=(0, 1, 2),
-        width=960,
-        fps=8.0,
-    ),
-    Entry(
-        "simple_world_comm",
-        "Adversaries and their leader chase good agents, which hide in forests and eat.",
-        Shot(range(26), width=800, fps=8.0),
-        replicas=(0, 1, 2),
-        width=960,
-        fps=8.0,
-    ),
+    *[
+        Entry(name, caption, Shot(range(26), width=800, fps=8.0), replicas=(0, 1, 2), width=960, fps=8.0)
+        for name, caption in PARTICLES.items()
+    ],
     Entry(
         "lbf",
         "Two players load foods together, from three start states: numbers are levels.",
