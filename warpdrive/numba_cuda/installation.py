@@ -7,12 +7,13 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
 from warpdrive.kernels.executed_text import keep_texts
+from warpdrive.module_aliases import Alias, Package, install_in_children
 
 NAME = "numba.cuda"
 _OWN = "warpdrive.numba_cuda."
@@ -71,13 +72,13 @@ class _Finder(MetaPathFinder):
         if first == "tests":
             return None if rest else PathFinder.find_spec(fullname, [location_of_numba_cuda() or ""])
         if below in _HOMES:
-            return ModuleSpec(fullname, _Alias(_OWN + _HOMES[below]))
+            return ModuleSpec(fullname, Alias(_OWN + _HOMES[below]))
         if below in _PACKAGES:
-            return ModuleSpec(fullname, _Package(), is_package=True)
+            return ModuleSpec(fullname, _LazyPackage(), is_package=True)
         if (name := _name_in_numba(below)) and _exists(name):
-            return ModuleSpec(fullname, _Alias(name))
+            return ModuleSpec(fullname, Alias(name))
         if below in vars(sys.modules[NAME]) and isinstance(vars(sys.modules[NAME])[below], ModuleType):
-            return ModuleSpec(fullname, _Given(vars(sys.modules[NAME])[below]))
+            return ModuleSpec(fullname, Alias(vars(sys.modules[NAME])[below]))
         raise ModuleNotFoundError(f"No module named '{fullname}' in warpdrive.numba_cuda", name=fullname)
 
 
@@ -96,46 +97,12 @@ def _exists(name: str) -> bool:
         return False
 
 
-class _Given(Loader):
-    """Loader of a module that exists under another name, which it keeps."""
-
-    def __init__(self, module: ModuleType | None = None) -> None:
-        self.module = module
-        self.spec = getattr(module, "__spec__", None)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return the module."""
-        return self.module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Restore the spec that the import system replaced."""
-        module.__spec__ = self.spec
-
-
-class _Alias(_Given):
-    """Loader of the module of another name."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return the module."""
-        self.module = importlib.import_module(self.name)
-        self.spec = self.module.__spec__
-        return self.module
-
-
-class _Package(Loader):
-    """Loader of a package that only holds modules, which are imported on first use."""
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return None: the package is a new module."""
-        return None
+class _LazyPackage(Package):
+    """Loader of a package whose modules are imported on first use."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Make the modules attributes of the package."""
-        module.__path__ = []
+        super().exec_module(module)
         module.__dict__["__getattr__"] = lambda name: submodule(module.__name__, name)
 
 
@@ -173,7 +140,7 @@ def install() -> None:
     sys.meta_path.insert(0, _Finder())
     if "NUMBA_ENABLE_CUDASIM" not in os.environ:
         numba.config.ENABLE_CUDASIM = 1
-    _install_in_children()
+    install_in_children(install, is_installed)
     keep_texts()
     facade = importlib.import_module(NAME)
     numba.cuda = facade
@@ -181,28 +148,6 @@ def install() -> None:
     from warpdrive.kernels.language import FORMER_MODULES
 
     FORMER_MODULES[:] = [module for name, module in replaced.items() if name == NAME and module is not facade]
-
-
-class _Installation:
-    """Object that installs where it is unpickled."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return install, ()
-
-
-def _install_in_children() -> None:
-    """Install in processes that ``multiprocessing`` starts, before they import the main module."""
-    from multiprocessing import spawn
-
-    prepare = spawn.get_preparation_data
-    if getattr(prepare, "installs", False):
-        return
-
-    def get_preparation_data(name: str) -> dict[str, Any]:
-        return {**({"warpdrive.numba_cuda": _Installation()} if is_installed() else {}), **prepare(name)}
-
-    get_preparation_data.installs = True  # type: ignore[attr-defined]
-    spawn.get_preparation_data = get_preparation_data
 
 
 def _set_builders(builders: Sequence[Any]) -> list[Any]:

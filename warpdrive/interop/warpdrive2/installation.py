@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
 from warpdrive.errors import nearest
+from warpdrive.module_aliases import Alias, Package, install_in_children
 
 NAME = "warp_drive"
 _OWN = "warpdrive.interop.warpdrive2."
@@ -90,11 +90,11 @@ class _Finder(MetaPathFinder):
         if first != NAME:
             return None
         if not below or below in _PACKAGES:
-            return ModuleSpec(fullname, _Package(), is_package=True)
+            return ModuleSpec(fullname, Package(), is_package=True)
         if below not in _HOMES:
             hint = nearest(below, _HOMES)
             raise ModuleNotFoundError(f"warpdrive.interop.warpdrive2 has no module '{fullname}'.{hint}", name=fullname)
-        return ModuleSpec(fullname, _Alias(_OWN + _HOMES[below]) if _HOMES[below] else _Sizes())
+        return ModuleSpec(fullname, Alias(_OWN + _HOMES[below]) if _HOMES[below] else _Sizes())
 
 
 class _FallbackFinder(MetaPathFinder):
@@ -111,10 +111,10 @@ class _FallbackFinder(MetaPathFinder):
                 spec = importlib.util.find_spec(home)
             except ModuleNotFoundError:
                 return None
-            return spec and ModuleSpec(fullname, _Alias(home), is_package=spec.submodule_search_locations is not None)
+            return spec and ModuleSpec(fullname, Alias(home), is_package=spec.submodule_search_locations is not None)
         if not below or below in _EXAMPLE_PACKAGES:
-            return ModuleSpec(fullname, _Package(), is_package=True)
-        return ModuleSpec(fullname, _Alias(_OWN + _EXAMPLES[below])) if below in _EXAMPLES else None
+            return ModuleSpec(fullname, Package(), is_package=True)
+        return ModuleSpec(fullname, Alias(_OWN + _EXAMPLES[below])) if below in _EXAMPLES else None
 
 
 def _is_missing(package: str) -> bool:
@@ -122,36 +122,7 @@ def _is_missing(package: str) -> bool:
     return package in ("gym", "example_envs") and PathFinder.find_spec(package) is None
 
 
-class _Alias(Loader):
-    """Loader of a module of another name, which it keeps."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.spec: ModuleSpec | None = None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the module."""
-        module = importlib.import_module(self.name)
-        self.spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Restore the spec that the import system replaced."""
-        module.__spec__ = self.spec
-
-
-class _Package(Loader):
-    """Loader of a package that only holds modules."""
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        """Return None: the package is a new module."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Mark the module as a package."""
-        module.__path__ = []
-
-
-class _Sizes(_Package):
+class _Sizes(Package):
     """Loader of the module with the constants of kernels."""
 
     def exec_module(self, module: ModuleType) -> None:
@@ -192,7 +163,7 @@ def install() -> None:
         _installed_numba_cuda = not numba_cuda.is_installed()
         numba_cuda.install()
         replace_torch_cuda()
-    _install_in_children()
+    install_in_children(install, is_installed)
 
 
 def uninstall() -> None:
@@ -216,26 +187,3 @@ def _forget() -> None:
         first = name.partition(".")[0]
         if first == NAME or _is_missing(first):
             del sys.modules[name]
-
-
-class _Installation:
-    """Object that installs where it is unpickled."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return install, ()
-
-
-def _install_in_children() -> None:
-    """Install in processes that ``multiprocessing`` starts, before they import the main module."""
-    from multiprocessing import spawn
-
-    prepare = spawn.get_preparation_data
-    if getattr(prepare, "of_warpdrive2", False):
-        return
-
-    def get_preparation_data(name: str) -> dict[str, Any]:
-        return {**({"warpdrive.interop.warpdrive2": _Installation()} if is_installed() else {}), **prepare(name)}
-
-    get_preparation_data.of_warpdrive2 = True  # type: ignore[attr-defined]
-    get_preparation_data.installs = getattr(prepare, "installs", False)  # type: ignore[attr-defined]
-    spawn.get_preparation_data = get_preparation_data
