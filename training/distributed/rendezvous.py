@@ -23,6 +23,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore, PrefixStore, Store as TorchStore, TCPStore
 
 from warpdrive.backends.host.workers import get_num_threads, set_num_threads
+from warpdrive.backends.system_info import usable_cores
 from warpdrive.errors import TeamError
 from warpdrive.training.distributed.folder_store import FolderStore, Store
 from warpdrive.training.distributed.heartbeat import Heartbeat
@@ -283,8 +284,7 @@ def _read(store: Store, key: str) -> str | None:
 
 def _share_cores(variables: Mapping[str, str]) -> None:
     """Divide the cores of a machine among its processes: more threads than cores would wait for each other."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    own = max(1, cores // int(variables.get("LOCAL_WORLD_SIZE") or 1))
+    own = max(1, usable_cores() // int(variables.get("LOCAL_WORLD_SIZE") or 1))
     if not variables.get("NUMBA_NUM_THREADS"):
         set_num_threads(min(own, get_num_threads()))
     if not variables.get("OMP_NUM_THREADS"):
