@@ -18,6 +18,7 @@ from warpdrive.used_code import note_used
 from warpdrive.user_code import user_code
 
 _NOTHING = object()
+_MOST_NAMES = 10
 
 
 def load_attribute(target: str, what: str, kind: str = "class") -> Any:
@@ -42,7 +43,8 @@ def load_attribute(target: str, what: str, kind: str = "class") -> Any:
     with user_code(f"'{attribute}' of '{place}'"):
         found = getattr(module, attribute, _NOTHING)
     if found is _NOTHING:
-        raise DefinitionError(f"'{place}' has no {kind} {shown(attribute)}.{nearest(attribute, dir(module))}")
+        hint = nearest(attribute, dir(module)) or _defined(module, kind)
+        raise DefinitionError(f"'{place}' has no {kind} {shown(attribute)}.{hint}")
     note_used(target)
     return found
 
@@ -83,6 +85,13 @@ def place_of(definition: Any) -> str:
     except (OSError, TypeError):  # interactive, or not written in Python
         return str(definition.__qualname__)
     return f"{definition.__qualname__} ({file}:{line})"
+
+
+def _defined(module: ModuleType, kind: str) -> str:
+    """Return a sentence with the classes, or the functions, that a module defines itself; "" if there are none."""
+    is_wanted = inspect.isclass if kind == "class" else inspect.isfunction
+    names = [name for name, value in inspect.getmembers(module, is_wanted) if value.__module__ == module.__name__]
+    return f" It has: {', '.join(names[:_MOST_NAMES])}" if names else ""
 
 
 def _import(place: str, what: str) -> ModuleType:

@@ -6,6 +6,7 @@ configuration (:func:`is_environment`), or a dictionary. All problems are report
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import re
@@ -234,7 +235,8 @@ def _file_of(source: str | Path) -> Path:
     check_path(source=source)
     path, shipped = Path(source), shipped_configs()
     if path.suffix == ".py":
-        raise ConfigError(f"{one_line(str(path), 100)}: expected a YAML file, or the class as well: {path.name}:MyEnv")
+        known = f"{path.name}:{_environment_in(path)}"
+        raise ConfigError(f"{one_line(str(path), 100)}: expected a YAML file, or the class as well: {known}")
     if path.suffix in (".yaml", ".yml") or os.path.isfile(path):
         return path
     if str(source) in shipped:
@@ -246,6 +248,17 @@ def _file_of(source: str | Path) -> Path:
         f"{one_line(str(source), 100)}: neither a YAML file nor a registered environment."
         f"{hint or ' `warpdrive envs` lists the environments.'}"
     )
+
+
+def _environment_in(path: Path) -> str:
+    """Return the name of the first environment that a file defines, without executing it; MyEnv if there is none."""
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return "MyEnv"
+    classes = [statement for statement in body if isinstance(statement, ast.ClassDef) and statement.bases]
+    direct = [found for found in classes if "Environment" in ast.unparse(found.bases[0])]
+    return next((found.name for found in [*direct, *classes]), "MyEnv")
 
 
 def _beside(name: str) -> Path:

@@ -127,6 +127,7 @@ class ParityReport:
         episodes: The number of episodes that ended within them.
         terminated: The number of these that ended other than by the time limit.
         arrays: The names of the arrays compared, with the largest absolute difference within the tolerance.
+        not_observed: The names of arrays of observations that the reference does not return.
         doubtful: The number of steps in which a decision differs that depends on rounding: the kernels decide like the
             reference from a state that differs by no more than the tolerance. More than one in a hundred steps, and
             more than one, count as a difference. Steps in which only arrays of ``differences`` differ are not examined.
@@ -140,6 +141,7 @@ class ParityReport:
     episodes: int = 0
     terminated: int = 0
     arrays: dict[str, float] = field(default_factory=dict)
+    not_observed: list[str] = field(default_factory=list)
     doubtful: int = 0
     first_doubtful: Difference | None = None
     differences: list[Difference] = field(default_factory=list)
@@ -175,10 +177,11 @@ class ParityReport:
         head = f"{self.environment} and {self.reference}: {result}"
         done = f"{self.steps:,} steps and {self.episodes:,} episodes compared, {self.terminated:,} terminated"
         names = ", ".join(f"{name} {largest:.1e}" if largest else name for name, largest in self.arrays.items())
+        unknown = f"; not returned by the reference: {', '.join(self.not_observed)}" if self.not_observed else ""
         decisions = "1 decision depends" if self.doubtful == 1 else f"{self.doubtful} decisions depend"
         doubt = f"; {decisions} on rounding" if self.doubtful else ""
         shown = [*self.differences, *([self.first_doubtful] if self.first_doubtful and self.is_doubtful else [])]
-        return "\n".join([f"{head} ({done}{doubt})", f"  arrays: {names}", *(f"  {found}" for found in shown)])
+        return "\n".join([f"{head} ({done}{doubt})", f"  arrays: {names}{unknown}", *(f"  {found}" for found in shown)])
 
     __repr__ = __str__
 
@@ -262,6 +265,7 @@ def check_parity(
             raise DefinitionError(
                 f"the reference of '{env.name}' needs {package}, which is not installed: pip install {package}"
             ) from error
+    report.not_observed = [array.name for array in observation_arrays(env) if array.name not in report.arrays]
     return report
 
 

@@ -322,7 +322,9 @@ def test_an_environment_without_a_run_configuration_has_default_policies(game: s
     ("source", "told"),
     [
         ("games.py:Ecko", r"games.py:Ecko: env.name: .* has no class 'Ecko'. Did you mean 'Echo'"),
-        ("games.py", "games.py: expected a YAML file, or the class as well: games.py:MyEnv"),
+        ("games.py:Quidditch", r"games.py:Quidditch: env.name: .* has no class 'Quidditch'. It has: .*Echo, "),
+        ("games.py", "games.py: expected a YAML file, or the class as well: games.py:Echo"),
+        ("no.py", "no.py: expected a YAML file, or the class as well: no.py:MyEnv"),
     ],
 )
 def test_a_file_without_such_a_class(source: str, told: str) -> None:

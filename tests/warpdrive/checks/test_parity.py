@@ -270,6 +270,9 @@ def test_observations_of_tags_are_named_by_tag_or_by_array():
         assert report and {"observations_left", "observations_right"} < set(report.arrays)
     wrong = check_parity(Apart(), ApartRules(lambda left, right: {"left": left, "right": [[-1, -1]]}), replicas=2)
     assert not wrong and wrong.first.array == "observations_right" and wrong.first.agent == 1
+    half = check_parity(Apart(), ApartRules(lambda left, right: {"left": left}), episodes=1, replicas=2)
+    assert half and half.not_observed == ["observations_right"] and not report.not_observed
+    assert "terminated, place; not returned by the reference: observations_right" in str(half)
 
 
 @pytest.mark.parametrize(
