@@ -85,6 +85,14 @@ def test_the_bound_of_speaker_listener_is_above_a_listener_of_mpe2_that_knows_th
     assert sum(played) > 1.1 * sum(bounds)
 
 
+def test_scripted_agents_accelerate_towards_a_landmark_and_brake_on_it() -> None:
+    pytest.importorskip("mpe2.simple_speaker_listener_v4")
+    towards = pytest.importorskip("harness.cooperative.scripted").towards
+    assert [towards(np.array(offset), np.zeros(2)) for offset in ((-1, 0), (1, 0.5), (0, -1), (0.2, 1))] == [1, 2, 3, 4]
+    assert [towards(np.zeros(2), np.array(velocity)) for velocity in ((-2, 0), (2, 0), (0, -2), (0, 2))] == [2, 1, 4, 3]
+    assert towards(np.zeros(2), np.zeros(2)) == 0
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_settings_are_run_configurations(family: str) -> None:
     known = [task for task in TASKS.values() if task.family == family and task.environment in wd.registered_names()]

@@ -146,6 +146,28 @@ CHASE: Setting = {
     "policy": SPREAD | TEAM | {"lr": [[0, 3e-3], [CHASE_STEPS, 2e-4]], "entropy_coef": [[0, 0.01], [8 * MILLION, 0.0]]},
 }
 LANGUAGE = SPREAD | TEAM | {"entropy_coef": [[0, 0.03], [2_600_000, 0.0]]}
+LANGUAGE_ALONE: Setting = {
+    "steps": 6 * MILLION,
+    "policy": {
+        "lr": [[0, 1e-3], [3 * MILLION, 1e-3], [6 * MILLION, 1e-4]],
+        "entropy_coef": [[0, 0.01], [3 * MILLION, 0.01], [5 * MILLION, 0.0]],
+    },
+}
+"""For actors without a central critic, of which some stay silent if entropy or learning rate is higher at first."""
+DECEPTION: Setting = {
+    "steps": CHASE_STEPS,
+    "trainer": {"num_envs": 256, "train_batch_size": 6400},
+    "policy": SPREAD
+    | TEAM
+    | {
+        "model": {"type": "gru", "hidden": [64], "units": 64},
+        "lr": [[0, 3e-3], [CHASE_STEPS, 2e-4]],
+        "gamma": 0.95,
+        "epochs": 4,
+        "entropy_coef": [[0, 0.03], [6 * MILLION, 0.0]],
+    },
+}
+"""Agents do not observe their velocities, and both go to the goal at first, although one of them has to lead astray."""
 WITHIN_EPISODES = {
     "steps": 2 * MILLION,
     "policy": {
@@ -183,6 +205,7 @@ CHANGES: dict[tuple[str, str], Setting] = {
         for task, change in {
             "mpe-spread": {"policy": SPREAD},
             "mpe-tag": CHASE,
+            "mpe-adversary": DECEPTION,
             "lbf-8x8-2p-2f-coop": SMALL_FIELD,
             "lbf-8x8-2p-2f-2s-coop": {"steps": 3 * MILLION, **MEMORY},
             "lbf-10x10-3p-3f": THREE_FOODS,
@@ -195,6 +218,7 @@ CHANGES: dict[tuple[str, str], Setting] = {
         }.items()
     },
     **{(task, algorithm): WITHIN_EPISODES for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")},
+    ("mpe-speaker-listener", "ippo"): LANGUAGE_ALONE,
     ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
     ("overcooked-counter_circuit_o_1order", "ippo"): _exploring(6 * MILLION, 0.1) | CIRCUIT,
     ("overcooked-counter_circuit_o_1order", "mappo"): _exploring(12 * MILLION, 0.1, **OWN) | CIRCUIT,
