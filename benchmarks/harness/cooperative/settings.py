@@ -168,7 +168,7 @@ DECEPTION: Setting = {
     },
 }
 """Agents do not observe their velocities, and both go to the goal at first, although one of them has to lead astray."""
-WITHIN_EPISODES = {
+WITHIN_EPISODES: Setting = {
     "steps": 2 * MILLION,
     "policy": {
         "lr": [[0, 1e-3], [2 * MILLION, 1e-4]],
@@ -180,6 +180,11 @@ WITHIN_EPISODES = {
     },
 }
 """More gradient steps, with which values bootstrapped after the time limit grow while returns fall."""
+REMEMBERING: Setting = {
+    "steps": 2 * MILLION,
+    "policy": WITHIN_EPISODES["policy"]
+    | {"gradient_steps": 8, "epsilon": [[0, 1.0], [400_000, 0.05]], "model": RECURRENT | UNIFORM},
+}
 SMALL_FIELD: Setting = {
     "steps": 4 * MILLION,
     "trainer": {"num_envs": 64, "train_batch_size": 2048},
@@ -218,6 +223,7 @@ CHANGES: dict[tuple[str, str], Setting] = {
         }.items()
     },
     **{(task, algorithm): WITHIN_EPISODES for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")},
+    **{("mpe-adversary", algorithm): REMEMBERING for algorithm in ("qmix", "vdn")},
     ("mpe-speaker-listener", "ippo"): LANGUAGE_ALONE,
     ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
     ("overcooked-counter_circuit_o_1order", "ippo"): _exploring(6 * MILLION, 0.1) | CIRCUIT,
