@@ -216,6 +216,11 @@ class KernelFunctions:
         return (function for function in (self.step, self.observe, self.reset) if function is not None)
 
 
+def overrides(environment: Environment, method: str) -> bool:
+    """Return True if the class of an environment defines a method of :class:`Environment` itself."""
+    return getattr(type(environment), method) is not getattr(Environment, method)
+
+
 def kernel_functions(environment: Environment, language: str) -> KernelFunctions:
     """Return an environment's kernel functions in ``"Python"`` or ``"CUDA C"``.
 

@@ -21,7 +21,7 @@ from warpdrive.checks.complete import check_environment
 from warpdrive.checks.environment import is_written_for
 from warpdrive.checks.findings import OF_BEHAVIOUR, OF_KERNELS, Finding, Report
 from warpdrive.checks.parity import check_parity
-from warpdrive.environment import Environment
+from warpdrive.environment import Environment, overrides
 from warpdrive.errors import ConfigError
 from warpdrive.terminal import is_quiet
 from warpdrive.training.cli.printing import make_console
@@ -99,18 +99,14 @@ def _done(options: argparse.Namespace, env: Environment, backends: Sequence[Back
         agents = f"{env.num_agents} agent{'s' * (env.num_agents > 1)}"
         done.append(f"interpreted {options.steps} steps of {options.replicas} replicas with {agents} ({kernels})")
     if not report.bounds and not report.endless:
-        left_out = {"backends"} if _has_reference(env) else {"backends", "reference"}
+        has_reference = overrides(env, "reference_step") or overrides(env, "reference_observe")
+        left_out = {"backends"} if has_reference else {"backends", "reference"}
         behaviour = ", ".join(kind for kind in OF_BEHAVIOUR if kind not in left_out)
         done.append(f"ran {PLAYED_STEPS} steps ({behaviour})")
         if len(backends) > 1:
             done.append(f"compared backends ({', '.join(backend.name for backend in backends)})")
     text = ", ".join(done)
     return f"{text[0].upper()}{text[1:]}."
-
-
-def _has_reference(env: Environment) -> bool:
-    methods = ("reference_step", "reference_observe")
-    return any(getattr(type(env), name) is not getattr(Environment, name) for name in methods)
 
 
 def print_report(console: Console, report: Report) -> None:

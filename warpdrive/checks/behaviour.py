@@ -18,7 +18,7 @@ from warpdrive.checks.agreement import RNG, allowed_actions
 from warpdrive.checks.environment import CheckingBackend, is_written_for
 from warpdrive.checks.findings import Finding, Report
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.environment import Environment, State
+from warpdrive.environment import Environment, State, overrides
 from warpdrive.errors import nearest
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.spaces import SpaceArray, action_arrays, by_array, observation_arrays
@@ -289,8 +289,7 @@ class _Reference:
 
     def __init__(self, env: Environment, report: Report, tolerance: float) -> None:
         self.env, self.report, self.tolerance = env, report, tolerance
-        self.can_step = type(env).reference_step is not Environment.reference_step
-        self.can_observe = type(env).reference_observe is not Environment.reference_observe
+        self.can_step, self.can_observe = overrides(env, "reference_step"), overrides(env, "reference_observe")
         self.state_names = [*env.initial_state(np.random.default_rng(0)), *per_replica_attributes(env)]
         if not self.can_step:
             report.note("it has no reference_step to compare with")

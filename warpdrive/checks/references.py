@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from warpdrive.environment import Environment
+from warpdrive.environment import Environment, overrides
 from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.importing import load_attribute
 from warpdrive.kernels.kernel import kernel
@@ -227,14 +227,12 @@ class StepReference:
 
 def _own(environment: Environment) -> StepReference:
     """Return the reference that is the environment's ``reference_step``."""
-    kind = type(environment)
-    if kind.reference_step is Environment.reference_step:
+    if not overrides(environment, "reference_step"):
         raise DefinitionError(
             f"environment '{environment.name}' names no reference and has no reference_step: pass a reference, "
             "wd.testing.check_parity(environment, reference)"
         )
-    can_observe = kind.reference_observe is not Environment.reference_observe
-    observe = environment.reference_observe if can_observe else None
+    observe = environment.reference_observe if overrides(environment, "reference_observe") else None
     return StepReference(environment, environment.reference_step, observe)
 
 
