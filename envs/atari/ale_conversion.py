@@ -86,7 +86,7 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
     ram = np.zeros(RAM_SIZE, np.uint8)
     ram[: len(cartridge.ram)] = cartridge.ram
     height = (tia.display_stop - tia.display_start) // machine.CLOCKS_PER_LINE
-    game = _game_of(state)
+    game = games.of_rom(state.md5)
     if game is not None and not game.blanks:
         registers[machine.BLANKED] = -1
     return {
@@ -170,14 +170,9 @@ def to_ale(arrays: Mapping[str, np.ndarray], template: Any) -> AleState:
     return state
 
 
-def _game_of(state: AleState) -> games.Game | None:
-    """Return the game of a state, or None if it is not in the table."""
-    return next((game for game in games.GAMES.values() if game.md5 == state.md5), None)
-
-
 def _controllers_of(state: AleState) -> tuple[bool, bool]:
     """Return True if the game of a state is played with paddles, and True if the players' controllers are swapped."""
-    game = _game_of(state)
+    game = games.of_rom(state.md5)
     return (False, False) if game is None else (game.controller == "paddles", game.swapped_ports)
 
 

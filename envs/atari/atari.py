@@ -530,8 +530,9 @@ def _checked_starts(given: Any, game: games.Game) -> list[dict[str, npt.NDArray[
                     f"start_states[{number}] has the array '{name}' {what}, but it must be {np.dtype(dtype)} {shape}"
                 )
         if state.get("md5", game.md5) != game.md5:
-            other = next((known.name for known in games.GAMES.values() if known.md5 == state["md5"]), "another game")
-            raise DefinitionError(f"start_states[{number}] is a state of {other}, but the game is {game.name}")
+            other = games.of_rom(str(state["md5"]))
+            played = "another game" if other is None else other.name
+            raise DefinitionError(f"start_states[{number}] is a state of {played}, but the game is {game.name}")
     starts = [{name: np.array(state[name]) for name in (*expected, "lives") if name in state} for state in states]
     for state in starts:
         state["registers"][machine.BLANKED] = 0 if game.blanks else -1

@@ -890,6 +890,11 @@ GAMES = {game.name: game for game in _GAMES}
 """Games by name, in alphabetical order."""
 
 
+def of_rom(md5: str) -> Game | None:
+    """Return the game of a ROM by its digest, or None if it is not in the table."""
+    return next((game for game in GAMES.values() if game.md5 == md5), None)
+
+
 def game(name: str) -> Game:
     """Return the game of a name such as ``"pong"``, ``"MsPacman"`` or ``"ms_pacman"``."""
     wanted = _plain(str(name))
