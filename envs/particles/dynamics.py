@@ -139,6 +139,13 @@ class ParticleWorld(wd.Environment):
             0 if number is None else parameters.whole(name, number, at_least=1) for name, number in given.items()
         )
 
+    def _original_sight(self) -> dict[str, int | None]:
+        """Return the arguments of ``mpe2`` for the numbers of nearest agents and landmarks; None for all of them."""
+        return {
+            "num_agent_neighbors": self.nearest_agents or None,
+            "num_landmark_neighbors": self.nearest_landmarks or None,
+        }
+
     def _at_rest(self, thing: str, number: int) -> dict[str, npt.NDArray[np.float32]]:
         """Return all agents at rest at the origin, and ``number`` static objects there."""
         agents, things = np.zeros(self.num_agents, np.float32), np.zeros(number, np.float32)

@@ -178,8 +178,4 @@ class SimpleAdversary(dynamics.Scenario):
 
     def original_parameters(self) -> Mapping[str, Any]:
         """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
-        return {
-            "N": self.num_good_agents,
-            "num_agent_neighbors": self.nearest_agents or None,
-            "num_landmark_neighbors": self.nearest_landmarks or None,
-        }
+        return {"N": self.num_good_agents, **self._original_sight()}

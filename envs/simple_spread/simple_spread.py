@@ -310,8 +310,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         return {
             "N": self.num_agents,
             "local_ratio": self.local_ratio,
-            "num_agent_neighbors": self.nearest_agents or None,
-            "num_landmark_neighbors": self.nearest_landmarks or None,
+            **self._original_sight(),
             "terminate_on_success": self.terminate_on_success,
         }
 

@@ -403,8 +403,7 @@ class SimpleTag(dynamics.ParticleWorld):
             "num_good": self.num_good_agents,
             "num_adversaries": self.num_adversaries,
             "num_obstacles": self.num_obstacles,
-            "num_agent_neighbors": self.nearest_agents or None,
-            "num_landmark_neighbors": self.nearest_landmarks or None,
+            **self._original_sight(),
             "terminate_on_success": self.terminate_on_success,
         }
 
