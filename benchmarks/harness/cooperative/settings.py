@@ -154,14 +154,11 @@ LANGUAGE_ALONE: Setting = {
     },
 }
 """For actors without a central critic, of which some stay silent if entropy or learning rate is higher at first."""
-DECEPTION: Setting = {
-    "steps": CHASE_STEPS,
+DECEPTION: Setting = CHASE | {
     "trainer": {"num_envs": 256, "train_batch_size": 6400},
-    "policy": SPREAD
-    | TEAM
+    "policy": CHASE["policy"]
     | {
         "model": {"type": "gru", "hidden": [64], "units": 64},
-        "lr": [[0, 3e-3], [CHASE_STEPS, 2e-4]],
         "gamma": 0.95,
         "epochs": 4,
         "entropy_coef": [[0, 0.03], [6 * MILLION, 0.0]],
@@ -180,11 +177,11 @@ WITHIN_EPISODES: Setting = {
     },
 }
 """More gradient steps, with which values bootstrapped after the time limit grow while returns fall."""
-REMEMBERING: Setting = {
-    "steps": 2 * MILLION,
+REMEMBERING: Setting = WITHIN_EPISODES | {
     "policy": WITHIN_EPISODES["policy"]
     | {"gradient_steps": 8, "epsilon": [[0, 1.0], [400_000, 0.05]], "model": RECURRENT | UNIFORM},
 }
+"""For agents that do not observe their velocities."""
 SMALL_FIELD: Setting = {
     "steps": 4 * MILLION,
     "trainer": {"num_envs": 64, "train_batch_size": 2048},
