@@ -2,7 +2,7 @@
 
 #pragma once
 
-// The advantages of one replica's agents that share a policy; a thread for each of them, which walks back in time.
+// Write the advantages of a replica's agents that share a policy; each thread iterates backwards for one agent.
 template <class Rewards, class Terminated, class Truncated, class FinalSlot, class Active, class StillActive,
           class AgentIds, class Values, class FinalValues, class Coefficients, class Advantages>
 WD_FUNCTION void wd_generalised_advantages(Rewards rewards, Terminated terminated, Truncated truncated,
@@ -13,14 +13,14 @@ WD_FUNCTION void wd_generalised_advantages(Rewards rewards, Terminated terminate
     const int agent_id = agent_ids(agent);
     const float gamma = coefficients(0), gae_lambda = coefficients(1), absent_value = coefficients(2);
     const bool returns_after_leaving = coefficients(3) != 0.0f;
-    float later = 0.0f;  // the advantage of the next step of the same episode
+    float later = 0.0f;  // advantage of the next step of the same episode
     for (int t = static_cast<int>(advantages.extent(0)) - 1; t >= 0; --t) {
         const bool is_there = active(t, env, agent_id), stays = still_active(t, env, agent_id);
         if (!is_there && !returns_after_leaving) {
             advantages(t, env, agent) = 0.0f;
             continue;
         }
-        float following = 0.0f;  // the value of what comes after the step
+        float following = 0.0f;  // value of the next state
         if (terminated(t, env) || !(stays || returns_after_leaving)) {
             later = 0.0f;
         } else if (truncated(t, env)) {

@@ -1,5 +1,5 @@
-// Included right before the functions of authors: what CUDA C calls threads and blocks means agents and replicas there,
-// however many replicas a block has in truth.
+// Included right before the author's functions, in which a thread is an agent and a block is a replica, however many
+// replicas share a block of the GPU.
 
 #pragma once
 
@@ -15,7 +15,7 @@ struct wd_dimensions {
 #define __syncthreads_or(condition) (wd_barrier_count(condition) > 0)
 #define __syncthreads_and(condition) (wd_barrier_count(condition) == wd_num_agents())
 
-// Without double, which CUDA's own use for large angles: see math.cuh.
+// CUDA's versions use double for large angles; those of math.cuh do not.
 #define sinf(x) wd_sin(x)
 #define cosf(x) wd_cos(x)
 #define tanf(x) wd_tan(x)

@@ -1,8 +1,8 @@
-// Count steps, end episodes, and keep their statistics. See warpdrive/episode_log.py.
+// Step counting, episode termination and episode statistics. See warpdrive/episode_log.py.
 
 #pragma once
 
-// Count the step and clear what it will say.
+// Increment the step counter and clear the step's outputs.
 template <class Timestep, class Rewards, class Terminated, class Truncated>
 WD_FUNCTION void wd_begin_step(Timestep timestep, Rewards rewards, Terminated terminated, Truncated truncated) {
     const int env = wd_env(), agent = wd_agent();
@@ -28,18 +28,32 @@ WD_FUNCTION void wd_end_step(Timestep timestep, Truncated truncated, EpisodeLeng
     if (wd_agent() == 0 && timestep(env) >= episode_length(0)) truncated(env) = true;
 }
 
-// Whether the replica's episode has ended with this step.
+// Return true if the replica's episode has ended with this step.
 template <class Terminated, class Truncated>
 WD_FUNCTION bool wd_is_done(Terminated terminated, Truncated truncated) {
     const int env = wd_env();
     return terminated(env) || truncated(env);
 }
 
-// Whether the replica's episode has not ended.
+// Return true if the replica's episode has not ended.
 template <class Terminated, class Truncated>
 WD_FUNCTION bool wd_is_running(Terminated terminated, Truncated truncated) {
     const int env = wd_env();
     return !(terminated(env) || truncated(env));
+}
+
+// Record which agents are in the episode before the step.
+template <class Active, class Acted>
+WD_FUNCTION void wd_note_acting(Active active, Acted acted) {
+    const int env = wd_env(), agent = wd_agent();
+    acted(env, agent) = active(env, agent);
+}
+
+// Clear non-finite rewards of agents that had left the episode before the step.
+template <class Rewards, class Acted>
+WD_FUNCTION void wd_clear_absent_rewards(Rewards rewards, Acted acted) {
+    const int env = wd_env(), agent = wd_agent();
+    if (!acted(env, agent) && !(fabsf(rewards(env, agent)) < wd_infinity)) rewards(env, agent) = 0;
 }
 
 // Add the step's rewards to the returns of the running episode.
@@ -49,8 +63,8 @@ WD_FUNCTION void wd_add_rewards(Rewards rewards, RunningReturn running_return) {
     running_return(env, agent) += rewards(env, agent);
 }
 
-// Note the return and length of an episode that has ended, and add them to the sums since they were last read; but for
-// one that began midway, whose return is minus infinity.
+// Record the return and length of an episode that has ended, and add them to the running sums. An episode that began
+// midway, whose return is minus infinity, is excluded.
 template <class Timestep, class Terminated, class RunningReturn, class LastReturn, class LastLength, class ReturnSum,
           class LengthSum, class Episodes, class Terminations>
 WD_FUNCTION void wd_log_episode(Timestep timestep, Terminated terminated, RunningReturn running_return,

@@ -1,12 +1,13 @@
-// Threads on a GPU. Replicas of few agents share a warp, so that no warp runs nearly empty; others have a block each.
+// Mapping of agents to the threads of a GPU. Small replicas share a warp, so that no warp is nearly empty; larger ones
+// have a block each.
 
 #pragma once
 
-// A function of the library, or of an author, that kernel functions call.
+// Device function of the library or the author, called by kernel functions.
 #define WD_FUNCTION static __device__ __forceinline__
 #define WD_MEMBER __device__ __forceinline__
 
-// A function of an environment: every thread of every replica runs it.
+// Kernel function of an environment, executed by every thread of every replica.
 #define WD_KERNEL static __device__
 
 typedef signed char int8_t;
@@ -27,34 +28,34 @@ typedef unsigned long uint64_t;
 
 #if WD_REPLICAS_PER_WARP
 
-// Which of the replicas that share this warp.
+// Return the index of this thread's replica among those that share the warp.
 WD_FUNCTION int wd_place_in_warp() { return threadIdx.x % 32u / WD_NUM_AGENTS; }
 
-// Which of the replicas that share this block.
+// Return the index of this thread's replica among those that share the block.
 WD_FUNCTION int wd_place_in_block() { return threadIdx.x / 32u * WD_REPLICAS_PER_WARP + wd_place_in_warp(); }
 
-// This thread's replica.
+// Return the index of this thread's replica.
 WD_FUNCTION int wd_env() { return blockIdx.x * (WD_WARPS_PER_BLOCK * WD_REPLICAS_PER_WARP) + wd_place_in_block(); }
 
-// This thread's agent.
+// Return the index of this thread's agent.
 WD_FUNCTION int wd_agent() { return threadIdx.x % 32u % WD_NUM_AGENTS; }
 
-// Whether this thread is one of a replica's: a warp has lanes left over, the last block more.
+// Return true if this thread has an agent: a warp may have unused lanes, and the last block unused places.
 WD_FUNCTION bool wd_is_live(int num_envs) { return wd_place_in_warp() < WD_REPLICAS_PER_WARP && wd_env() < num_envs; }
 
-// The lanes of this thread's replica, a bit each.
+// Return the mask of the lanes of this thread's replica.
 WD_FUNCTION unsigned int wd_lanes() {
     return (WD_NUM_AGENTS == 32 ? ~0u : (1u << WD_NUM_AGENTS % 32) - 1u) << wd_place_in_warp() * WD_NUM_AGENTS % 32;
 }
 
-// Wait for all threads of the replica.
+// Synchronize the threads of the replica.
 WD_FUNCTION void wd_wait() {
     if (WD_NUM_AGENTS > 1) __syncwarp(wd_lanes());
 }
 
-// Wait, and return for how many threads of the replica a condition holds.
+// Synchronize the threads of the replica, and return the number for which a condition is true.
 WD_FUNCTION int wd_wait_count(int condition) {
-    wd_wait();  // a vote orders no memory
+    wd_wait();  // a vote does not order memory accesses
     return __popc(__ballot_sync(wd_lanes(), condition));
 }
 
@@ -73,13 +74,13 @@ WD_FUNCTION int wd_wait_count(int condition) { return __syncthreads_count(condit
 
 #endif
 
-// Wait for all threads of the replica; each of them must get here.
+// Barrier of the threads of a replica; all of them must reach it.
 #define wd_barrier() wd_wait()
 
-// Wait, and return for how many threads of the replica a condition holds.
+// Barrier that returns the number of threads of the replica for which a condition is true.
 #define wd_barrier_count(condition) wd_wait_count(condition)
 
-// An array `name` of `size` elements that the threads of a replica share: WD_SHARED(float, distances, 100);
+// Declare an array `name` of `size` elements shared by the threads of a replica: WD_SHARED(float, distances, 100);
 #define WD_SHARED(type, name, size)                                            \
     __shared__ type name##_of_all_replicas[WD_REPLICAS_PER_BLOCK * (size)];    \
     type *const name = name##_of_all_replicas + wd_place_in_block() * (size)

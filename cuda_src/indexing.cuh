@@ -1,11 +1,11 @@
-// Arrays of any rank, in row-major order (the last index runs fastest).
+// Indexing of arrays of any rank, in row-major order.
 
 #pragma once
 
-// An extent that changes from run to run, such as the number of replicas: only the first two of an array may.
+// Extent that is only known at launch, such as the number of replicas. Only the first two extents of an array may be.
 constexpr long long wd_varies = -1;
 
-// The extents of an array, known to the compiler: wd_extents<wd_varies, 5, 3> for an array [num_envs, 5, 3].
+// Extents of an array at compile time: wd_extents<wd_varies, 5, 3> for an array [num_envs, 5, 3].
 template <long long... sizes>
 struct wd_extents {
     static constexpr int rank = sizeof...(sizes);
@@ -15,7 +15,7 @@ struct wd_extents {
         return all[axis];
     }
 
-    // How many elements the array has along an axis.
+    // Return the extent of an axis.
     template <int axis>
     WD_MEMBER static constexpr long long extent() {
         static_assert(0 <= axis && axis < rank, "the array has no such axis");
@@ -23,8 +23,8 @@ struct wd_extents {
         return size(axis);
     }
 
-    // The place of an element among all, for one index per axis; with fewer, that of the first element of the part
-    // that they select: index(env, agent) is where the numbers of an agent begin.
+    // Return the flat index of an element, given one index per axis. With fewer indices, it is that of the subarray's
+    // first element: index(env, agent) is where the elements of an agent begin.
     template <class... Indices>
     WD_MEMBER static constexpr long long index(Indices... indices) {
         static_assert(sizeof...(Indices) <= rank, "more indices than the array has axes");
@@ -45,7 +45,7 @@ struct wd_extents {
     }
 };
 
-// An array and its extents: what the functions of this library are given. a(i, j, k) is an element.
+// Array with its extents, as passed to the functions of this library. a(i, j, k) is an element.
 template <class T, class Extents>
 struct wd_array {
     T *data;
@@ -53,11 +53,11 @@ struct wd_array {
 
     template <class... Indices>
     WD_MEMBER T &operator()(Indices... indices) const {
-        static_assert(sizeof...(Indices) == Extents::rank, "an element has one index for each axis of the array");
+        static_assert(sizeof...(Indices) == Extents::rank, "an element needs one index for each axis of the array");
         return data[place_from<0>(0, indices...)];
     }
 
-    // How many elements the array has along an axis.
+    // Return the extent of an axis.
     WD_MEMBER constexpr long long extent(int axis) const {
         return Extents::size(axis) == wd_varies ? varying[axis] : Extents::size(axis);
     }
@@ -76,9 +76,9 @@ struct wd_array {
     }
 };
 
-// The place of an element of an array parameter, for authors: loc_x[wd_index(loc_x, env, agent)]. The array goes by its
-// parameter's name, because that is how the fused step knows it.
+// Flat index of an element of an array parameter, for authors: loc_x[wd_index(loc_x, env, agent)]. The array must be
+// given by the name of the parameter, from which the fused step derives the type of its extents.
 #define wd_index(array, ...) wd_extents_of_##array::index(__VA_ARGS__)
 
-// How many elements an array parameter has along an axis, counted from 0; not along that of the replicas.
+// Extent of an axis of an array parameter, counted from 0; not available for the axis of the replicas.
 #define wd_extent(array, axis) wd_extents_of_##array::template extent<axis>()

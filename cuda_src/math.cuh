@@ -1,21 +1,22 @@
-// Functions of float with the same bits on every backend, and no double. See warpdrive/math.py, also for their accuracy.
+// Functions of float, bitwise reproducible across backends and without double. See warpdrive/math.py, also for their
+// accuracy.
 
 #pragma once
 
-#define WD_ROUNDING 0x1.8p23f  // rounds what it is added to, up to 2^22, to an integer
+#define WD_ROUNDING 0x1.8p23f  // added to a number below 2^22, it rounds it to an integer
 
-// The multiple of pi/2 nearest to a number, modulo 4, and the distance from it in two parts.
+// Nearest multiple of pi/2, modulo 4, and the remainder in two parts.
 struct wd_quarters {
     int nearest;
     float r, tail;
 };
 
-// A number and what is to be added to it.
+// Number as an unevaluated sum of two floats.
 struct wd_two_parts {
     float value, tail;
 };
 
-// A mantissa between the square roots of 1/2 and 2, and the exponent.
+// Mantissa between the square roots of 1/2 and 2, and exponent.
 struct wd_scaled {
     float mantissa, n;
 };

@@ -1,8 +1,8 @@
-// A logarithm and a cosine with the same bits on every backend. See warpdrive/polynomials.py.
+// Logarithm and cosine, bitwise reproducible across backends. See warpdrive/polynomials.py.
 
 #pragma once
 
-// -2 log(x) of a number from 2^-24 to 1.
+// Return -2 log(x) for x from 2^-24 to 1.
 WD_FUNCTION float wd_minus_two_log(float x) {
     float exponent = 0.0f;
     if (x < 0x1.6a09e6p-12f) x *= 0x1p12f, exponent -= 12.0f;
@@ -22,7 +22,7 @@ WD_FUNCTION float wd_minus_two_log(float x) {
     return fmaf(exponent, -0x1.62e43p0f, fmaf(f * f, q, -2.0f * f));
 }
 
-// cos(2 pi turns) of a multiple of 2^-24 from 0 to 1.
+// Return cos(2 pi turns) for a multiple of 2^-24 from 0 to 1.
 WD_FUNCTION float wd_cosine_of_turns(float turns) {
     const float y = fabsf(turns - 0.5f) - 0.25f;
     const float s = y * y;

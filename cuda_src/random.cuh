@@ -1,14 +1,14 @@
-// Random numbers, the same bits as warpdrive.random's: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy
-// as 1, 2, 3", SC 2011).
+// Counter-based random numbers, bitwise equal to those of warpdrive.random: Philox4x32-10 (Salmon et al., "Parallel
+// random numbers: as easy as 1, 2, 3", SC 2011).
 //
-// The state `rng` is an array [num_envs, num_agents, 4]: for each agent the seed's low and high word, the global replica
-// index, and the number of draws so far. Every function takes the agent's next draw.
+// The state `rng` is an array [num_envs, num_agents, 4]: for each agent the low and high word of the seed, the global
+// replica index, and the number of draws so far. Every function advances the agent's stream by one draw.
 
 #pragma once
 
 #include "polynomials.cuh"
 
-// Four random words for a counter of four words and a key of two.
+// Return four random words for a counter of four words and a key of two.
 WD_FUNCTION uint4 wd_philox4x32(unsigned int counter_0, unsigned int counter_1, unsigned int counter_2,
                                 unsigned int counter_3, unsigned int key_0, unsigned int key_1) {
     for (int round = 0; round < 10; ++round) {
@@ -24,53 +24,53 @@ WD_FUNCTION uint4 wd_philox4x32(unsigned int counter_0, unsigned int counter_1, 
     return {counter_0, counter_1, counter_2, counter_3};
 }
 
-// The next four words of a stream: the seed (two words), the replica, and the number of draws so far, which goes on.
+// Return the next four words of a stream: the seed (two words), the replica, and the number of draws, incremented here.
 WD_FUNCTION uint4 wd_draw_words(unsigned int *stream, unsigned int agent) {
     const unsigned int number = stream[3];
     stream[3] = number + 1;
     return wd_philox4x32(stream[2], agent, number, 0, stream[0], stream[1]);
 }
 
-// A number in [0, 1), a multiple of 2^-24, of a word's upper bits.
+// Convert the upper 24 bits of a word to a number in [0, 1).
 WD_FUNCTION float wd_unit_interval(unsigned int word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-// An integer from 0 to n - 1 of a word.
+// Convert a word to an integer from 0 to n - 1.
 WD_FUNCTION int wd_below(unsigned int word, int n) {
     return static_cast<int>((static_cast<unsigned long long>(word) * static_cast<unsigned long long>(n)) >> 32);
 }
 
-// Four random words.
+// Return four random words.
 WD_FUNCTION uint4 wd_draw(unsigned int *rng, int env, int agent) {
     const long long first = (static_cast<long long>(env) * wd_num_agents() + agent) * 4;
     return wd_draw_words(rng + first, static_cast<unsigned int>(agent));
 }
 
-// A number uniform in [0, 1), a multiple of 2^-24.
+// Return a number uniform in [0, 1), a multiple of 2^-24.
 WD_FUNCTION float wd_uniform(unsigned int *rng, int env, int agent) {
     return wd_unit_interval(wd_draw(rng, env, agent).x);
 }
 
-// Four numbers of one draw (.x, .y, .z, .w), each uniform in [0, 1).
+// Return four numbers of one draw (.x, .y, .z, .w), each uniform in [0, 1).
 WD_FUNCTION float4 wd_four_uniforms(unsigned int *rng, int env, int agent) {
     const uint4 words = wd_draw(rng, env, agent);
     return {wd_unit_interval(words.x), wd_unit_interval(words.y), wd_unit_interval(words.z),
             wd_unit_interval(words.w)};
 }
 
-// A number from the standard normal distribution (Box and Muller, 1958); none is beyond 5.77.
+// Return a standard normal number (Box and Muller, 1958); its magnitude is at most 5.77.
 WD_FUNCTION float wd_normal(unsigned int *rng, int env, int agent) {
     const uint4 words = wd_draw(rng, env, agent);
     const float radius = sqrtf(wd_minus_two_log(static_cast<float>((words.x >> 8) + 1) * 0x1p-24f));
     return fmaf(radius, wd_cosine_of_turns(wd_unit_interval(words.y)), 0.0f);
 }
 
-// An integer from 0 to n - 1, each equally probable to within n / 2^32.
+// Return an integer from 0 to n - 1, uniform to within n / 2^32.
 WD_FUNCTION int wd_integer(unsigned int *rng, int env, int agent, int n) {
     return wd_below(wd_draw(rng, env, agent).x, n);
 }
 
-// The next integer from 0 to n - 1 of a replica's own stream; `stream` is an array [num_envs, 4] like one agent's part
-// of `rng`. The draws are those of an agent that no replica has.
+// Return an integer from 0 to n - 1 from the stream of a replica. `stream` is an array [num_envs, 4] like one agent's
+// part of `rng`; it is keyed by an agent index that no replica has.
 WD_FUNCTION int wd_replica_integer(unsigned int *stream, int env, int n) {
     return wd_below(wd_draw_words(stream + static_cast<long long>(env) * 4, 0xFFFFFFFFu).x, n);
 }

@@ -1,6 +1,6 @@
-// Record steps into the slots of a rollout. See warpdrive/fused_step/rollout_writer.py.
+// Recording of steps into the slots of a rollout. See warpdrive/fused_step/rollout_writer.py.
 //
-// `slot` is an array of one integer: which step of the rollout this is.
+// `slot` is an array with one integer, the index of the current step of the rollout.
 
 #pragma once
 
@@ -11,27 +11,13 @@ WD_FUNCTION void wd_record_per_agent(Source source, Record record, Slot slot) {
     record(slot(0), env, agent) = source(env, agent);
 }
 
-// Record a multiple of the sum of the rewards of an agent's team: the agents with the same number in `team`.
+// Record a multiple of the sum of the rewards of an agent's team. Agents of one team have equal numbers in `team`.
 template <class Rewards, class Team, class Share, class Record, class Slot>
 WD_FUNCTION void wd_record_team_reward(Rewards rewards, Team team, Share share, Record record, Slot slot) {
     const int env = wd_env(), agent = wd_agent();
     float total = 0.0f;
     for (int other = 0; other < team.extent(0); ++other)
         if (team(other) == team(agent)) total += rewards(env, other);
-    record(slot(0), env, agent) = total * share(agent);
-}
-
-// The same; non-finite rewards of agents that were not in the episode when they acted count as 0.
-template <class Rewards, class Team, class Share, class Acted, class Record, class Slot>
-WD_FUNCTION void wd_record_present_team_reward(Rewards rewards, Team team, Share share, Acted acted, Record record,
-                                               Slot slot) {
-    const int env = wd_env(), agent = wd_agent();
-    float total = 0.0f;
-    for (int other = 0; other < team.extent(0); ++other) {
-        if (team(other) != team(agent)) continue;
-        const float reward = rewards(env, other);
-        if (acted(slot(0), env, other) || fabsf(reward) < wd_infinity) total += reward;
-    }
     record(slot(0), env, agent) = total * share(agent);
 }
 
@@ -53,7 +39,8 @@ WD_FUNCTION void wd_record_per_env(Source source, Record record, Slot slot) {
     if (wd_agent() == 0) record(slot(0), env) = source(env);
 }
 
-// Copy a thread's share of source[env, :] to record[slot, env, :]. Neighbours copy neighbours, which a GPU coalesces.
+// Copy a thread's share of source[env, :] to record[slot, env, :]. Adjacent threads copy adjacent elements, so that a
+// GPU coalesces the accesses.
 template <class Source, class Record>
 WD_FUNCTION void wd_copy_share(Source source, Record record, long long slot) {
     const int env = wd_env();
@@ -79,8 +66,8 @@ WD_FUNCTION void wd_copy_row(Source source, Target target) {
     for (long long i = wd_agent(); i < source.extent(1); i += wd_num_agents()) target(env, i) = source(env, i);
 }
 
-// Note in which slot of `final` the observations of this step's episode go: -1 where it was not truncated alone. The
-// last slot serves for whatever there is no slot left for.
+// Assign the slot of `final` for the last observations of this step's episode; -1 unless it was only truncated. If
+// there are more truncations than slots, the last slot is reused.
 template <class Terminated, class Truncated, class FinalSlot, class FinalCount, class Final, class Slot>
 WD_FUNCTION void wd_note_final_slot(Terminated terminated, Truncated truncated, FinalSlot final_slot,
                                     FinalCount final_count, Final final, Slot slot) {
@@ -95,7 +82,7 @@ WD_FUNCTION void wd_note_final_slot(Terminated terminated, Truncated truncated, 
     final_slot(slot(0), env) = chosen;
 }
 
-// Record the final observations source[env, :] of an episode that was truncated.
+// Record the final observations source[env, :] of a truncated episode.
 template <class Source, class Record, class FinalSlot, class Slot>
 WD_FUNCTION void wd_record_final_row(Source source, Record record, FinalSlot final_slot, Slot slot) {
     const int where = final_slot(slot(0), wd_env());

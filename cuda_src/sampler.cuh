@@ -1,19 +1,19 @@
-// Sample actions from the policies' outputs. See warpdrive/sampler.py.
+// Sampling of actions from the policy outputs. See warpdrive/sampler.py.
 
 #pragma once
 
-// An action and its log-probability.
+// Action and its log-probability.
 struct wd_choice {
     int action;
     float log_probability;
 };
 
-#define WD_HIGHEST 3.4e38f  // what infinite logits count as, so that differences are numbers
+#define WD_HIGHEST 3.4e38f  // replaces infinite logits, so that differences are finite
 
-// An action under the softmax of logits[env, row, first : first + count]. `random` is uniform in [0, 1); with `greedy`
-// the most probable action (of equals the first) is taken. Where some logits are +inf, these actions are equally probable;
-// where all are -inf, all actions are. Where a logit is NaN, the action with the highest other one is taken, and the
-// log-probability is NaN.
+// Return an action and its log-probability under the softmax of logits[env, row, first : first + count]. `random` is
+// uniform in [0, 1). If `greedy`, the most probable action (the first of equals) is taken. If some logits are +inf,
+// these actions are equally probable; if all are -inf, all actions are. If a logit is NaN, the action with the highest
+// other logit is taken, and the log-probability is NaN.
 template <class Logits>
 WD_FUNCTION wd_choice wd_choose(Logits logits, int env, int row, int first, int count, float random, bool greedy) {
     int best = 0;
@@ -49,19 +49,19 @@ WD_FUNCTION wd_choice wd_choose(Logits logits, int env, int row, int first, int 
     return {chosen, of_chosen - wd_log(total)};
 }
 
-// Copy an agent's logits, with -inf for actions that it may not take and finite numbers for those that it may.
+// Copy an agent's logits; masked actions become -inf, allowed ones finite.
 template <class Logits, class MaskedLogits, class ActionMask, class Rows>
 WD_FUNCTION void wd_mask_logits(Logits logits, MaskedLogits masked_logits, ActionMask action_mask, Rows rows) {
     const int env = wd_env(), agent = wd_agent(), row = rows(agent);
     if (row < 0) return;
     for (int action = 0; action < logits.extent(2); ++action) {
         const float logit = logits(env, row, action);
-        const float possible = logit > -WD_HIGHEST ? logit : -WD_HIGHEST;  // of -inf and NaN, too
+        const float possible = logit > -WD_HIGHEST ? logit : -WD_HIGHEST;  // also for -inf and NaN
         masked_logits(env, row, action) = action_mask(env, agent, action) ? possible : -wd_infinity;
     }
 }
 
-// Sample the action of each agent that `rows` gives a row of `logits` (-1: none).
+// Sample the action of each agent that has a row of `logits` in `rows` (-1: none).
 template <class Logits, class Actions, class LogProbability, class Greedy, class Rng, class Rows, class ActionRows>
 WD_FUNCTION void wd_sample_discrete(Logits logits, Actions actions, LogProbability log_probability, Greedy greedy,
                                     Rng rng, Rows rows, ActionRows action_rows) {
@@ -73,7 +73,7 @@ WD_FUNCTION void wd_sample_discrete(Logits logits, Actions actions, LogProbabili
     log_probability(env, agent) = choice.log_probability;
 }
 
-// Sample an action of several independent components; their log-probabilities add up.
+// Sample an action of several independent components; their log-probabilities are summed.
 template <class Logits, class Actions, class LogProbability, class Greedy, class Rng, class Rows, class ActionRows,
           class NumChoices>
 WD_FUNCTION void wd_sample_multi_discrete(Logits logits, Actions actions, LogProbability log_probability, Greedy greedy,
@@ -92,14 +92,14 @@ WD_FUNCTION void wd_sample_multi_discrete(Logits logits, Actions actions, LogPro
     log_probability(env, agent) = total;
 }
 
-// Sample continuous actions, whose components are independent and normally distributed.
+// Sample continuous actions with independent, normally distributed components.
 //
-// logits[env, row] holds the means of all components, then the logarithms of their standard deviations. Where that is
-// infinite, as nothing has been said about the component, it is uniform in its part [low, high] of the Box, or standard
-// normal if that part is not finite. `sampled` gets what was drawn, whose log-probability is told, and `actions`, which
-// the environment sees, that clipped to the Box; both are rows of numbers. With `normalize`, means and deviations of a
-// component that is bounded on both sides are in units of half its range, from its centre on. With `squash`, `actions`
-// gets the hyperbolic tangent of what was drawn, stretched from [-1, 1] to the Box, whose log-probability is then told.
+// logits[env, row] holds the means of all components, then the logarithms of their standard deviations. If that of a
+// component is infinite (the initial value), it is uniform in its range [low, high], or standard normal if the range is
+// not finite. `sampled` receives the samples, whose log-probability is recorded, and `actions`, which the environment
+// reads, the samples clipped to the Box. With `normalize`, means and standard deviations of a component bounded on both
+// sides are in units of half its range, relative to its centre. With `squash`, `actions` receives the hyperbolic
+// tangent of the sample, scaled from [-1, 1] to the Box; the log-probability is then that of the scaled value.
 template <class Logits, class Actions, class Sampled, class LogProbability, class Greedy, class Squash, class Normalize,
           class Rng, class Rows, class ActionRows, class Low, class High>
 WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled sampled, LogProbability log_probability,
@@ -122,7 +122,7 @@ WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled samp
         if (knows_nothing && is_bounded) {
             const float part = wd_uniform(rng, env, agent);
             reached = fmaf(part, width, low(component));
-            // what is squashed to it: finite, though `part` may be 0
+            // inverse of the squashing; finite even if `part` is 0
             drawn = squash(0) ? 0.5f * wd_log((part + 2.98023224e-8f) / (1.0f - part)) : reached;
             total -= wd_log(width);
         } else {
@@ -132,7 +132,7 @@ WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled samp
             reached = drawn;
             total -= 0.5f * deviation * deviation + log_std + half_log_two_pi;
             if (squash(0) && !knows_nothing) {
-                // log(1 - tanh(x)^2) without a difference of numbers that are nearly equal
+                // log(1 - tanh(x)^2) without cancellation
                 const float size = fabsf(drawn);
                 total -= wd_log(half) + 2.0f * (0.693147181f - size - wd_log(1.0f + wd_exp(-2.0f * size)));
                 reached = fmaf(half, wd_tanh(drawn), centre);
@@ -149,14 +149,14 @@ WD_FUNCTION void wd_sample_gaussian(Logits logits, Actions actions, Sampled samp
     log_probability(env, agent) = total;
 }
 
-// Draw each agent's action, all equally probable; of `logits` only their number is looked at.
+// Draw each agent's action uniformly; only the shape of `logits` is used.
 template <class Actions, class Logits, class Rng>
 WD_FUNCTION void wd_draw_discrete(Actions actions, Logits logits, Rng rng) {
     const int env = wd_env(), agent = wd_agent();
     actions(env, agent) = wd_integer(rng, env, agent, static_cast<int>(logits.extent(2)));
 }
 
-// Draw the components of the actions of all agents that `action_rows` gives a row: all equally probable.
+// Draw all components uniformly, for the actions of the agents that have a row in `action_rows`.
 template <class Actions, class Rng, class ActionRows, class NumChoices>
 WD_FUNCTION void wd_draw_multi_discrete(Actions actions, Rng rng, ActionRows action_rows, NumChoices num_choices) {
     const int env = wd_env(), agent = wd_agent(), row = action_rows(agent);
@@ -167,7 +167,7 @@ WD_FUNCTION void wd_draw_multi_discrete(Actions actions, Rng rng, ActionRows act
     }
 }
 
-// Draw the same among those that `action_mask` [num_envs, num_agents, choices] allows; among all if it allows none.
+// Draw uniformly among the actions allowed by `action_mask` [num_envs, num_agents, choices]; among all if none is.
 template <class Actions, class Rng, class ActionRows, class NumChoices, class ActionMask>
 WD_FUNCTION void wd_draw_allowed(Actions actions, Rng rng, ActionRows action_rows, NumChoices num_choices,
                                  ActionMask action_mask) {
@@ -191,7 +191,7 @@ WD_FUNCTION void wd_draw_allowed(Actions actions, Rng rng, ActionRows action_row
     }
 }
 
-// Draw the components of actions in [low, high] uniformly; where that is not finite, normally, and clip them.
+// Draw the components of actions uniformly in [low, high], or normally, and clipped, if the range is not finite.
 template <class Actions, class Rng, class ActionRows, class Low, class High>
 WD_FUNCTION void wd_draw_continuous(Actions actions, Rng rng, ActionRows action_rows, Low low, High high) {
     const int env = wd_env(), agent = wd_agent(), row = action_rows(agent);

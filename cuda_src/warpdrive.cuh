@@ -1,10 +1,11 @@
-// What functions of environments in CUDA C are written with. The generated fused step includes it before them, with
+// Device library for kernel functions in CUDA C. The generated fused step defines, before it includes this file,
 //
-//   WD_NUM_AGENTS          how many agents a replica has: its threads
-//   WD_REPLICAS_PER_WARP   how many replicas share a warp; 0 where each has a block of its own
-//   WD_WARPS_PER_BLOCK     how many such warps a block has
+//   WD_NUM_AGENTS          number of agents of a replica, which is its number of threads
+//   WD_REPLICAS_PER_WARP   number of replicas that share a warp; 0 if each replica has a block for itself
+//   WD_WARPS_PER_BLOCK     number of such warps in a block
 //
-// and, for each array parameter x of theirs, wd_extents_of_x. Compiled by NVRTC it is for a GPU, else for the host.
+// and, after it, wd_extents_of_x for each array parameter x of the author's functions. NVRTC compiles it for a GPU, any
+// other compiler for the host.
 
 #pragma once
 
@@ -14,7 +15,7 @@
 #include "host/threads.h"
 #endif
 
-// How many agents a replica has.
+// Return the number of agents of a replica.
 WD_FUNCTION constexpr int wd_num_agents() { return WD_NUM_AGENTS; }
 
 #include "indexing.cuh"

@@ -175,9 +175,9 @@ def __dir__() -> list[str]:
 
 
 class _GymnasiumImport:
-    """Finder that registers the environments with Gymnasium once that is imported, by whomever.
+    """Import finder that registers the environments with Gymnasium once it is imported.
 
-    Gymnasium has no plugins since 1.0, and importing it here would take longer than everything else.
+    Gymnasium has no plugins since 1.0, and importing it here would take longer than the rest of the package.
     """
 
     @classmethod

@@ -23,7 +23,7 @@ TeamReward = Literal["own", "sum", "mean"]
 
 @dataclass(frozen=True)
 class Adaptation:
-    """Changes of an environment that its kernel functions do not see, by its policy tags.
+    """Changes of an environment outside of its kernel functions, by its policy tags.
 
     Attributes:
         agent_ids: Tags whose agents observe a one-hot index of themselves among the agents of the tag.
@@ -47,7 +47,7 @@ class Team(NamedTuple):
     Attributes:
         number: ``[num_agents]`` int32, equal for agents of one team.
         share: ``[num_agents]`` float32, factor of the sum of rewards.
-        place: ``[num_agents]`` int32, index of the agent among those of its original tag; -1 if it does not observe it.
+        place: ``[num_agents]`` int32, index of the agent among those of its original tag; -1 if it is not observed.
     """
 
     number: npt.NDArray[np.int32]
@@ -70,7 +70,7 @@ class BoxWithIds(spaces.Box):
 
 
 class AdaptedEnvironment(Environment):
-    """An environment with an :class:`Adaptation`; all other attributes are those of the original.
+    """Environment with an :class:`Adaptation`; all other attributes are those of the original environment.
 
     Args:
         original: The environment.
@@ -126,7 +126,7 @@ def original_of(environment: Environment) -> Environment:
 
 
 def team_of(environment: Environment) -> Team:
-    """Return the teams of all agents; an agent with its own reward is a team of its own."""
+    """Return the teams of all agents; an agent with its own reward is a team of one."""
     adaptation, original = adaptation_of(environment), original_of(environment)
     count = int(original.num_agents)
     team = Team(np.arange(count, dtype=np.int32), np.ones(count, np.float32), np.full(count, -1, np.int32))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from warpdrive.errors import DefinitionError, nearest
+from warpdrive.errors import DefinitionError, nearest, shown
 
 _ALIGNMENT = 256
 """Alignment of each array in bytes, sufficient for the widest memory accesses of a device."""
@@ -72,6 +72,8 @@ class DeviceContext:
         if num_envs < 1:
             raise DefinitionError(f"num_envs is {num_envs}: expected at least one replica")
         self.device, self.num_envs, self.seed = torch.device(device), num_envs, seed
+        self.state_checks: Mapping[str, Callable[[npt.NDArray[Any]], None]] = {}
+        """See :attr:`warpdrive.Environment.state_checks`."""
         self._declared: dict[str, _Declaration] = {}
         self._memory: torch.Tensor | None = None
         self._closed = False
@@ -198,13 +200,13 @@ class DeviceContext:
         """Restore a state returned by :meth:`save_state` in some replicas (default: all).
 
         Args:
-            state: A row for each of the replicas, on any device, or a single row that is copied to all of them.
-            envs: The indices of the replicas, in any order, each of them once.
+            state: One row per replica, on any device, or a single row that is copied to all of them.
+            envs: The indices of the replicas, in any order, without duplicates.
             keep: The names of arrays to leave unchanged, such as :attr:`warpdrive.EnvWrapper.own_arrays`.
 
         Raises:
-            DefinitionError: If the layout of the state differs, a replica or an array does not exist, or a replica is
-                given several rows (``envs`` on a GPU is not read).
+            DefinitionError: If the layout of the state differs, the environment rejects its values, a replica or an
+                array does not exist, or an index occurs twice (not checked if ``envs`` is on a GPU).
         """
         rows = self._rows(envs)
         count = self.num_envs if rows is None else len(rows)
@@ -225,9 +227,15 @@ class DeviceContext:
                 twice = int(numbers[times > 1][0])
                 raise DefinitionError(f"envs has replica {twice} more than once: expected one row for each replica")
         sizes = [declaration.bytes_per_env for declaration in self._declared.values()]
-        for name, part in zip(self._declared, state.to(self.device).split(sizes, dim=1), strict=True):
+        parts = dict(zip(self._declared, state.split(sizes, dim=1), strict=True))
+        for name, check in self.state_checks.items():
             if name not in keep:
-                self._bytes_of(name)[slice(None) if rows is None else rows] = part
+                array = self[name]
+                aligned = parts[name].clone(memory_format=torch.contiguous_format)
+                check(aligned.view(array.dtype).view(-1, *array.shape[1:]).cpu().numpy())
+        for name, part in parts.items():
+            if name not in keep:
+                self._bytes_of(name)[slice(None) if rows is None else rows] = part.to(self.device)
 
     def clone_env(self, source: int, targets: torch.Tensor | Sequence[int], keep: Collection[str] = ()) -> None:
         """Copy the state of one replica to others.
@@ -296,6 +304,10 @@ class DeviceContext:
         given = torch.as_tensor(envs)
         if given.dtype == torch.bool:
             raise DefinitionError("replicas are chosen by their numbers, not by a mask: mask.nonzero().flatten()")
+        is_integer = not given.dtype.is_floating_point and not given.dtype.is_complex
+        if given.dim() != 1 or (len(given) and not is_integer):
+            found = f"{given.dtype} {tuple(given.shape)}" if isinstance(envs, torch.Tensor) else shown(envs)
+            raise DefinitionError(f"envs is {found}, expected a list or tensor of the indices of replicas (integers)")
         if given.device.type == "cpu" and given.numel() and not 0 <= given.min() <= given.max() < self.num_envs:
             wrong = next(env for env in given.flatten().tolist() if not 0 <= env < self.num_envs)
             raise DefinitionError(f"replica {wrong} does not exist: there are {self.num_envs}, counted from 0")

@@ -31,7 +31,7 @@ def diagnosis(machine: Machine) -> dict[str, Any]:
 
 
 def _failure_of_use() -> str:
-    """Return the reason why the first GPU cannot be used though nothing is missing (such as full memory), or ``""``."""
+    """Return the reason why the first GPU cannot be used although all requirements are met, such as full memory."""
     from warpdrive.backends.cuda.device import device_at
 
     try:

@@ -1,4 +1,4 @@
-"""Shapes that the ``draw`` kernel of an environment writes, as ``wd.draw``: each agent's thread draws its own.
+"""``wd.draw``: shapes for the ``draw`` kernel of an environment, in which each thread draws its agent.
 
 ```python
 @wd.kernel
@@ -10,9 +10,8 @@ def draw(shapes, loc_x, loc_y, heading, active):
 ```
 
 ``shapes`` is ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, cleared before the launch; the second
-argument of each function is the index of the shape. An index outside of the array writes nothing there, and is reported
-as an error. Coordinates and sizes are those of the world, see ``Environment.view``; angles are in radians,
-counterclockwise from the x-axis.
+argument of each function is the index of the shape. Indices out of bounds are reported as errors. Coordinates and sizes
+are in the units of the world, see ``Environment.view``; angles are in radians, counterclockwise from the x-axis.
 """
 
 from __future__ import annotations
@@ -61,10 +60,10 @@ _ONE, _ZERO, _NONE = np.float32(1), np.float32(0), np.float32(-1)
 
 @device_function
 def _is_inside(shapes, index):  # type: ignore[no-untyped-def]
-    """Return True if the agent has a shape of this index, and so far drew no other.
+    """Return True if ``index`` is within the agent's shapes, and no earlier index was out of bounds.
 
     Otherwise the agent's first shape gets the kind ``OUTSIDE``, and ``index`` as its x, for the host to report:
-    kernels cannot raise exceptions. The checks, which find such an index themselves, replace this function.
+    kernels cannot raise exceptions. The checks, which detect such an index themselves, replace this function.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if index < 0 or index >= shapes.shape[2]:
@@ -108,15 +107,15 @@ def circle(shapes, index, x, y, radius, colour):  # type: ignore[no-untyped-def]
 
 @device_function
 def rectangle(shapes, index, x, y, width, height, angle, colour):  # type: ignore[no-untyped-def]
-    """Draw a rectangle around (x, y), turned by ``angle``.
+    """Draw a rectangle around (x, y), rotated by ``angle``.
 
     Args:
         shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
         index: Index of the shape, from 0 to ``shapes_per_agent`` - 1.
         x: x coordinate of the centre.
         y: y coordinate of the centre.
-        width: Length of the sides along x, before the turn.
-        height: Length of the sides along y, before the turn.
+        width: Length of the sides along x, before the rotation.
+        height: Length of the sides along y, before the rotation.
         angle: Angle in radians, counterclockwise.
         colour: A colour such as ``wd.draw.BLUE``.
     """
@@ -141,7 +140,7 @@ def triangle(shapes, index, x, y, size, angle, colour):  # type: ignore[no-untyp
 
 @device_function
 def sector(shapes, index, x, y, radius, angle, opening, colour):  # type: ignore[no-untyped-def]
-    """Draw the sector of a disc around (x, y), of the opening angle ``opening`` around the direction ``angle``.
+    """Draw a sector of a disc around (x, y), with the opening angle ``opening`` around the direction ``angle``.
 
     Args:
         shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
@@ -196,7 +195,7 @@ def number(shapes, index, x, y, value, size, colour):  # type: ignore[no-untyped
 
 @device_function
 def style(shapes, index, opacity, edge, layer):  # type: ignore[no-untyped-def]
-    """Set the opacity (0 to 1), the colour of the outline (-1 for none) and the layer of a shape drawn before.
+    """Set the opacity (0 to 1), the colour of the outline (-1 for none) and the layer of an already drawn shape.
 
     Args:
         shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.
@@ -214,7 +213,7 @@ def style(shapes, index, opacity, edge, layer):  # type: ignore[no-untyped-def]
 
 @device_function
 def trail(shapes, index, steps):  # type: ignore[no-untyped-def]
-    """Connect a shape drawn before with its last ``steps`` positions.
+    """Connect an already drawn shape with its last ``steps`` positions.
 
     Args:
         shapes: ``[num_envs, num_agents, shapes_per_agent, len(FIELDS)]`` float32, the parameter of the kernel.

@@ -60,8 +60,8 @@ class EnvWrapper:
     ```
 
     Args:
-        env: The environment, or its registered name. Constructor parameters of one that is given by name are in
-            ``env_config``; ``env_name=name`` is the same as ``env=name``.
+        env: The environment, or its registered name, with constructor parameters in ``env_config``; ``env_name=name``
+            is the same as ``env=name``.
         num_envs: The number of replicas.
         env_backend: The backend of the fused step: ``"cpu"``; on a GPU ``"numba"``, or ``"pycuda"`` for kernel
             functions in CUDA C; ``"auto"`` for the best available one; or a backend object.
@@ -143,6 +143,7 @@ class EnvWrapper:
             raise DefinitionError(f"env_backend is {shown(env_backend)}, expected the name of a backend, or a Backend")
         self.device = self.backend.device
         self.ctx = DeviceContext(self.device, num_envs, seed)
+        self.ctx.state_checks = self.env.state_checks
         self._agents = {tag: _index(ids, self.device) for tag, ids in self.policy_tags.items()}
         self._observation_arrays = observation_arrays(self.env)
         self._action_arrays = action_arrays(self.env)
@@ -244,7 +245,7 @@ class EnvWrapper:
             tag: The policy tag.
 
         Returns:
-            A view of the device's array if the ids of the agents are contiguous or the tag has an array of its own,
+            A view of the device's array if the ids of the agents are contiguous or the tag has a separate array,
             otherwise a new copy.
         """
         self._check_tag(tag)
@@ -305,7 +306,7 @@ class EnvWrapper:
         Discrete: the unnormalized log-probabilities of the choices. MultiDiscrete: those of all components,
         concatenated. Box: the means of all components, then the logarithms of their standard deviations, in units of
         the Box (but see :meth:`normalize`). Samples may lie outside of the Box: the rollout records them with their
-        log-probabilities, while the environment gets them clipped (or squashed, see :meth:`squash`).
+        log-probabilities, while they are clipped (or squashed, see :meth:`squash`) for the environment.
 
         Args:
             tag: The policy tag.
@@ -319,8 +320,7 @@ class EnvWrapper:
     def squash(self, tag: str) -> torch.Tensor:
         """Return the flag that selects squashing instead of clipping of samples to a bounded Box: ``[1]`` int32.
 
-        The default is 0. If set to 1, the environment gets the hyperbolic tangent of the sample, scaled from [-1, 1] to
-        the Box.
+        The default is 0. If set to 1, actions are the hyperbolic tangent of the sample, scaled from [-1, 1] to the Box.
 
         Args:
             tag: The policy tag.
@@ -423,7 +423,7 @@ class EnvWrapper:
         return rollout
 
     def replicas_at_once(self) -> int:
-        """Return the number of replicas that the device steps concurrently in a rollout; fewer leave a part of it idle.
+        """Return the number of replicas that the device steps concurrently; with fewer, a part of it is idle.
 
         On the CPU this is the number of threads; on a GPU it follows from the registers, threads and shared memory of
         the compiled step, as reported by the driver.
@@ -516,7 +516,8 @@ class EnvWrapper:
             episodes.
 
         Raises:
-            DefinitionError: If a replica does not exist, or there is not enough memory.
+            DefinitionError: If a replica does not exist, there is not enough memory, or, with ``reset`` and
+                ``auto_reset`` False, the episode of a replica has ended.
             ActionError: If ``act`` returned invalid actions.
         """
         chosen = checked_replicas(replicas, self.num_envs)
@@ -528,7 +529,14 @@ class EnvWrapper:
         try:
             if reset:
                 self.reset()
-            start, own = self.ctx.save_state([0]), self.own_arrays
+            start, own = self.ctx.save_state(chosen[:1]), self.own_arrays
+            if not self.auto_reset:  # otherwise the last step has reset them
+                ended = self._ended()
+                if over := set(chosen).intersection(ended.tolist()):
+                    raise DefinitionError(
+                        f"the episode of replica {min(over)} has ended: reset it, or record with reset=True"
+                    )
+                self.ctx.load_state(start, ended, keep=own)
             recorder = EpisodeRecorder(self, chosen, observations, logits)
             recorder.read_state()
             while not recorder.ended.all() and recorder.num_steps != max_steps:
@@ -541,13 +549,16 @@ class EnvWrapper:
                     self._step(actions, auto_reset=False)
                 recorder.read_step()
                 # Replicas are not stepped beyond the end of their episode, which kernels need not support.
-                ended = (self.ctx["terminated"] | self.ctx["truncated"]).nonzero().flatten()
-                self.ctx.load_state(start, ended, keep=own)
+                self.ctx.load_state(start, self._ended(), keep=own)
             return recorder.result()
         finally:
             self.load_state(before)
             for tensor, former in outputs_before:
                 tensor.copy_(former)
+
+    def _ended(self) -> torch.Tensor:
+        """Return the indices of the replicas whose episode ended with the last step."""
+        return (self.ctx["terminated"] | self.ctx["truncated"]).nonzero().flatten()
 
     def _check_tag(self, tag: str) -> None:
         if not isinstance(tag, str) or tag not in self.policy_tags:
@@ -609,14 +620,14 @@ class EnvWrapper:
         """Names of the arrays that belong to a replica independently of its state.
 
         These are its random streams, its constants (:class:`warpdrive.PerReplica`) and its statistics.
-        ``ctx.load_state(state, envs, keep=env.own_arrays)`` starts replicas from states reached by others, from which
-        each continues with random draws of its own. Without ``keep`` each continues exactly like the saved replica.
+        ``ctx.load_state(state, envs, keep=env.own_arrays)`` starts replicas from states of other replicas, from which
+        each continues with its own random stream. Without ``keep`` each continues exactly like the saved replica.
         """
         streams = [name for name in ("rng", "sampler.rng", "reset.stream") if name in self.ctx]
         return [*streams, *per_replica_attributes(self.env), *(f"episode.{name}" for name in _STATISTICS.values())]
 
     def kernels_of_a_game(self, drawn: bool = False) -> dict[str, FusedKernel]:
-        """Return the kernels of a game that people play: the host replaces some of the sampled actions in each step.
+        """Return the kernels of a game with human players: the host replaces some of the sampled actions in each step.
 
         Args:
             drawn: If True, actions are uniformly random instead of sampled from the policy outputs.
@@ -673,9 +684,9 @@ class EnvWrapper:
         self._launch_step[kind]()
 
     def _step_running(self, actions: Any, auto_reset: bool) -> None:
-        """Advance the replicas whose episode has not ended; the others are reset, or remain as they are.
+        """Advance the replicas whose episode has not ended; the other replicas are reset, or remain unchanged.
 
-        Replicas that are not stepped get the reward 0.
+        The reward of replicas that are not stepped is 0.
         """
         self.ctx.check_open()
         self._set_actions(actions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -72,27 +72,27 @@ class Environment:
     shapes_per_agent: int = 1
     """The number of shapes that each agent draws."""
     draw_things: Kernel | None = None
-    """The kernel that draws what changes and no agent is, behind the agents and their trails: it writes ``things``, an
-    array like ``shapes``. Unlike :meth:`scenery` it runs in pages of ``warpdrive web``, too."""
+    """The kernel that draws movable objects, behind the agents and their trails: it writes ``things``, an array like
+    ``shapes``. Unlike :meth:`scenery` it also runs in pages of ``warpdrive web``."""
     things_per_agent: int = 1
-    """The number of these things that the thread of each agent draws."""
+    """The number of objects that the thread of each agent draws."""
     view: tuple[float, float, float, float]
-    """The part of the world that is drawn: lowest x, highest x, lowest y, highest y."""
+    """The visible part of the world: minimum x, maximum x, minimum y, maximum y."""
     cuda_twins: ClassVar[Mapping[str, CudaKernel]] = {}
     """CUDA C versions of the kernels, by the names of the Python functions, for the backend that runs CUDA C."""
     check_parameters: ClassVar[Mapping[str, Any]] = {}
     """Constructor parameters of a small instance, with which ``warpdrive check`` interprets kernels by default."""
     original_names: ClassVar[Mapping[str, str]] = {}
-    """Constructor parameters by their names in the package of which this is a port, for messages about unknown ones:
-    ``{"max_cycles": "episode_length"}``, or a sentence if there is none here."""
+    """Constructor parameters by their names in the original of a port, for messages about unknown parameters:
+    ``{"max_cycles": "episode_length"}``, or a sentence for a parameter without equivalent."""
     termination_meaning: ClassVar[str] = "the episode terminated"
     """Description of the meaning of termination, for printed results: ``"the runner was caught"``."""
     turn_based: ClassVar[bool] = False
-    """True for games in turns, in which inactive agents wait: they have not left the episode."""
+    """True for turn-based games, in which inactive agents wait for their turn: they have not left the episode."""
     steps_on_host: ClassVar[bool] = False
     """True for environments of other libraries, which :class:`warpdrive.HostEnv` steps."""
     controls: Mapping[str, Any] = {}
-    """Actions of people in pages of ``warpdrive web``, by key, or a dict of these for each policy tag.
+    """Actions of human players in pages of ``warpdrive web``, by key, or a dict of these for each policy tag.
 
     A key is ``"left"``, ``"right"``, ``"up"``, ``"down"``, ``"space"``, ``"enter"``, a letter or a digit; several at
     once are joined by ``"+"``, and ``""`` is none; with ``"": None`` the game waits for a key if the agent is active,
@@ -101,6 +101,12 @@ class Environment:
     """
     parity: ClassVar[Mapping[str, Any]] = {}
     """Settings of ``wd.testing.check_parity``: the arguments of :class:`warpdrive.testing.Parity` by name."""
+    state_checks: Mapping[str, Callable[[npt.NDArray[Any]], None]] = {}
+    """Functions that validate the arrays of saved states, by name.
+
+    ``ctx.load_state`` calls each with the array's rows, ``[replicas, *shape]``; it raises :class:`DefinitionError` if
+    the kernels cannot continue from these values, for example those of another game.
+    """
     global_state: Sequence[str] = ()
     """The names of the arrays that form the global state for a centralized critic; policies do not observe it.
 
@@ -108,9 +114,9 @@ class Environment:
     """
 
     steps_between_truncations: int = 1
-    """The least number of steps between two truncations of a replica by its own kernels.
+    """The minimum number of steps between two truncations of a replica by its own kernels.
 
-    Rollouts have memory for the final observations of as many truncations as a replica can have.
+    It determines for how many truncations per replica a rollout can store final observations.
     """
 
     num_agents: int
@@ -126,13 +132,13 @@ class Environment:
 
     @classmethod
     def variant(cls, name: str) -> type[Environment]:
-        """Return the class that ``<registered name>/<name>`` stands for, for environments with many variants.
+        """Return the class of ``<registered name>/<name>``, for environments with many variants.
 
         Args:
             name: The name of the variant, ``pong`` in ``atari/pong``.
 
         Raises:
-            DefinitionError: There are no variants, or none of this name.
+            DefinitionError: If there are no variants, or none of this name.
         """
         raise DefinitionError(f"environment {cls.name} has no variants: found {shown(f'{cls.name}/{name}')}")
 
@@ -180,7 +186,7 @@ class Environment:
         return self.draw is not None or type(self).render is not Environment.render
 
     def scenery(self, state: State) -> Scene:
-        """Return what no agent draws: walls, tracks, texts. By default nothing but the view.
+        """Return the background: walls, tracks, texts. By default an empty scene of the view.
 
         Args:
             state: The arrays of one replica, as returned by :meth:`warpdrive.Recording.state`.
@@ -429,7 +435,7 @@ def _check_space(title: str, attribute: str, given: Any, environment: Environmen
 
 
 def _parts(title: str, space: Any) -> list[Any]:
-    """Return the subspaces of a Dict space, each of which has an array of its own, or the space itself."""
+    """Return the subspaces of a Dict space, each of which has a separate array, or the space itself."""
     if not isinstance(space, spaces.Dict):
         return [space]
     for key in space:

@@ -9,6 +9,7 @@ from warpdrive.kernels.kernel import device_function
 
 BEGAN_MIDWAY = np.float32(-np.inf)
 """Sentinel of the running return of an episode that is excluded from the statistics."""
+_INFINITY = np.float32(np.inf)
 
 
 @device_function
@@ -71,6 +72,31 @@ def is_running(terminated, truncated):  # type: ignore[no-untyped-def]
 
 
 @device_function
+def note_acting(active, acted):  # type: ignore[no-untyped-def]
+    """Keep which agents are in the episode before a step, which may change it.
+
+    Args:
+        active: ``[num_envs, num_agents]`` bool.
+        acted: ``[num_envs, num_agents]`` bool, written.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    acted[env, agent] = active[env, agent]
+
+
+@device_function
+def clear_absent_rewards(rewards, acted):  # type: ignore[no-untyped-def]
+    """Clear non-finite rewards of agents out of the episode, for which an environment may leave NaN.
+
+    Args:
+        rewards: ``[num_envs, num_agents]`` float32, rewards of this step.
+        acted: ``[num_envs, num_agents]`` bool, see :func:`note_acting`.
+    """
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if not acted[env, agent] and not abs(rewards[env, agent]) < _INFINITY:
+        rewards[env, agent] = 0
+
+
+@device_function
 def add_rewards(rewards, running_return):  # type: ignore[no-untyped-def]
     """Add the step's rewards to the returns of the running episode."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
@@ -83,7 +109,7 @@ def log_episode(  # type: ignore[no-untyped-def]
 ):
     """Record the return and length of a finished episode, and add them to the sums of the statistics.
 
-    Episodes that began midway are excluded: their return stays ``BEGAN_MIDWAY``, whatever is added to it.
+    Episodes that began midway are excluded: their return stays ``BEGAN_MIDWAY``, whatever rewards are added.
 
     Args:
         timestep: ``[num_envs]`` int32, length of the episode.

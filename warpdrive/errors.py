@@ -1,4 +1,4 @@
-"""Exceptions. Messages say what was found, what was expected, where, and what would work."""
+"""Exceptions. Messages state the value found, the expected value, the location, and a remedy."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TeamError(WarpDriveError):
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest of ``candidates`` to ``name``, or ``""`` if none is close.
 
-    Upper and lower case count as equal.
+    The comparison is case-insensitive.
     """
     known = {candidate.lower(): candidate for candidate in candidates}
     close = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), known, n=1, cutoff=_SIMILAR)
@@ -77,7 +77,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
 def shown(value: object, most: int = 60) -> str:
     """Return a short representation of a value for messages: one line of at most about ``most`` characters.
 
-    Objects without a ``repr`` of their own are represented by their type instead of an address.
+    Objects without a custom ``repr`` are represented by their type instead of an address.
     """
     if isinstance(value, type):
         return f"the class {value.__qualname__}"

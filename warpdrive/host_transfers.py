@@ -1,4 +1,4 @@
-"""Guard against host transfers: context managers that refuse transfers and synchronization with the device.
+"""Guard against host transfers: context managers that forbid transfers and synchronization with the device.
 
 Calls are observed at two levels: PyTorch functions (``TorchFunctionMode``), which are close to the author's code, and
 the operations that they dispatch (``TorchDispatchMode``), whose tags say which of them depend on values.
@@ -58,7 +58,7 @@ _BACKENDS = os.path.join(os.path.dirname(__file__), "backends") + os.sep
 
 
 _thread = threading.local()
-"""Thread-local state; ``allowed`` is True while refused operations are permitted within a block."""
+"""Thread-local state; ``allowed`` is True while forbidden operations are permitted within a block."""
 
 
 class HostTransferError(WarpDriveError):
@@ -67,12 +67,13 @@ class HostTransferError(WarpDriveError):
 
 @contextmanager
 def no_host_transfers(device: str | torch.device | None = None) -> Iterator[None]:
-    """Refuse transfers between host and device, and synchronization with the device, within the block.
+    """Forbid transfers between host and device, and synchronization with the device, within the block.
 
-    Refused are reads of device values (``.item()``, ``.cpu()``, ``.numpy()``, ``.tolist()``, ``print``, ``if tensor``),
-    operations whose output size depends on values (``nonzero``, boolean mask indexing), tensors made from host data
-    (``torch.tensor``, indexing with lists), copies between devices, and ``synchronize``. Allowed are kernel launches,
-    arithmetic, ``torch.where``, ``masked_fill``, factory functions on the device, and all operations of other threads.
+    Forbidden are reads of device values (``.item()``, ``.cpu()``, ``.numpy()``, ``.tolist()``, ``print``,
+    ``if tensor``), operations with data-dependent output sizes (``nonzero``, boolean mask indexing), tensors made from
+    host data (``torch.tensor``, indexing with lists), copies between devices, and ``synchronize``. Allowed are kernel
+    launches, arithmetic, ``torch.where``, ``masked_fill``, factory functions on the device, and all operations of other
+    threads.
 
     On the CPU every tensor is treated as if it were on a GPU, and ``.to("cpu")`` as a transfer. On a GPU PyTorch's
     detection of synchronizing operations is used as well (``torch.cuda.set_sync_debug_mode``).
@@ -88,7 +89,7 @@ def no_host_transfers(device: str | torch.device | None = None) -> Iterator[None
         device: The device whose tensors are guarded. If None, the GPU if this process has used one, otherwise the CPU.
 
     Raises:
-        HostTransferError: On the first refused operation; names the operation, and the file and line of the call.
+        HostTransferError: On the first forbidden operation; names the operation, and the file and line of the call.
     """
     if device is None:
         device = "cuda" if torch.cuda.is_initialized() else "cpu"
@@ -238,7 +239,7 @@ def _is_number(value: torch.Tensor) -> bool:
 
 @contextmanager
 def _forbid_waits() -> Iterator[None]:
-    """Refuse explicit synchronization with a device, which no PyTorch operation reveals."""
+    """Forbid explicit synchronization with a device, which is not a PyTorch operation."""
     owners: dict[str, Any] = {
         "torch.cuda.synchronize()": torch.cuda,
         "Stream.synchronize()": torch.cuda.streams.Stream,

@@ -1,6 +1,6 @@
 """Import of objects given as ``package.module:Name`` or ``path/to/file.py:Name``.
 
-``load_attribute`` is the only way to code that is named in data; it registers what it loads with ``used_code``.
+Code that is named in data is loaded by ``load_attribute`` only, which registers it with ``used_code``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
+from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.used_code import note_used
 from warpdrive.user_code import user_code
 
@@ -24,8 +24,8 @@ _MOST_NAMES = 10
 def load_attribute(target: str, what: str, kind: str = "class") -> Any:
     """Import an attribute of a module or file and return it.
 
-    The code is executed, and registered as used by this user (see :mod:`warpdrive.used_code`): callers must check code
-    named by runs of others first.
+    The code is executed, and registered as used by this user (see :mod:`warpdrive.used_code`): callers must first check
+    code named by runs from other users.
 
     Args:
         target: Module or file and attribute, separated by a colon.
@@ -114,7 +114,7 @@ def _import_file(path: Path) -> Any:
         try:
             with user_code(f"file '{path}' cannot be imported"):
                 specification.loader.exec_module(module)
-        except WarpDriveError:
+        except BaseException:  # also an interrupt: the next import would find half a module
             del sys.modules[name]
             raise
     return sys.modules[name]

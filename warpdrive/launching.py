@@ -9,7 +9,7 @@ from warpdrive.kernels.kernel import Kernel as Kernel, device_function as device
 
 
 def launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:
-    """Return a function that launches a kernel where its arguments are; loads the backends on first use.
+    """Return a function that launches a kernel on the device of its arguments; loads the backends on first use.
 
     Args:
         kernel: The kernel.

@@ -1,13 +1,13 @@
 """Functions of float32 for kernels, bitwise reproducible across backends.
 
-The functions of ``math`` come from a different library on each backend and differ in the last digits. Those here use
-only float32 and integer operations that are defined exactly: +, -, *, /, the square root, comparisons, conversions,
-explicit ``cuda.fma``, and bits as integers. No compiler of the library contracts products and sums. There are no
-tables, no float64, and no branches except one for huge angles, which vectorized loops take only where a lane needs it;
-the others compile to selects, so that LLVM vectorizes loops that call these functions.
+The functions of ``math`` come from a different library on each backend and differ in the last digits. These functions
+use only float32 and integer operations with exactly defined results: +, -, *, /, the square root, comparisons,
+conversions, explicit ``cuda.fma``, and bit operations. No backend contracts products and sums. There are no tables, no
+float64, and no branches except one for huge angles, which vectorized loops take only where a lane needs it; other
+conditions compile to selects, so that LLVM vectorizes loops that call these functions.
 
-The errors below are the largest over all 2**32 arguments, in units in the last place of the exact value; half a unit is
-what rounding it costs. ``python benchmarks/mathematics.py`` measures them. NaN, infinities, signed zeros and
+The stated errors are maxima over all 2**32 arguments, in units in the last place (ULP) of the exact value; correct
+rounding has half a unit. ``python benchmarks/mathematics.py`` measures them. NaN, infinities, signed zeros and
 subnormal numbers follow C99. ``tools/minimax.py`` computes the coefficients.
 
 Literature: Cody and Waite, "Software Manual for the Elementary Functions", 1980 (argument reduction); Payne and Hanek,
@@ -27,7 +27,7 @@ _INFINITY, _NAN = np.float32(np.inf), np.float32(np.nan)
 _SIGN, _SIZE = np.int32(-(1 << 31)), np.int32((1 << 31) - 1)
 """Masks of the bits of a float32: its sign and the rest."""
 _ROUNDING = np.float32(1.5 * 2**23)
-"""Added to a number below 2**22, it rounds the number to an integer, which the low bits of the sum hold."""
+"""Added to a number below 2**22, it rounds it to an integer, which is in the low bits of the sum."""
 _BIAS, _EXPONENT_AT = np.int32(127), np.int32(23)
 _SMALLEST_NORMAL, _TO_NORMAL, _DIGITS = np.float32(2.0**-126), np.float32(2.0**23), np.int32(23)
 
@@ -36,13 +36,13 @@ _HALF_PI_1, _HALF_PI_2 = np.float32(1.5707963705062866), np.float32(-4.371138828
 _HALF_PI_3 = np.float32(-1.7151245100058819e-15)
 _QUARTER_PI_1, _QUARTER_PI_2 = np.float32(0.7853981852531433), np.float32(-2.1855694143368964e-08)
 _TINY_ANGLE = np.float32(2.0**-12)
-"""Up to here the sine and the tangent of a number are the number itself."""
+"""Largest number whose sine and tangent are the number itself."""
 _HUGE_ANGLE = np.float32(2.0**17)
-"""From here on three parts of pi/2 do not suffice."""
+"""Smallest number for which three parts of pi/2 do not suffice."""
 
 _BITS_0, _BITS_1 = np.uint64(0x00A2F9836E4E4415), np.uint64(0x29FC2757D1F534DD)
 _BITS_2, _BITS_3 = np.uint64(0xC0DB6295993C4390), np.uint64(0x41FE5163ABDEBBC5)
-"""Eight zeros and the binary digits of 2/pi behind the point, 64 per word."""
+"""Eight zeros and the binary digits of 2/pi after the point, 64 per word."""
 _FIRST_HUGE = np.int32(127 + 17)
 _FRACTION, _IMPLICIT = np.int32((1 << 23) - 1), np.int32(1 << 23)
 _LAST_BIT, _WORD_OF_64, _HALF_WORD = np.uint64(1), np.uint64(63), np.uint64(32)
@@ -94,10 +94,10 @@ def _times_power_of_two(value, n):  # type: ignore[no-untyped-def]
 
 @device_function
 def _quarters_of_huge(x):  # type: ignore[no-untyped-def]
-    """Return what :func:`_quarters` does, for a number whose absolute value is at least 2**17 (Payne and Hanek).
+    """Return the result of :func:`_quarters` for an absolute value of at least 2**17 (Payne and Hanek).
 
-    The product of its integer mantissa and 96 digits of 2/pi, of which those that are multiples of four quarter turns
-    are left out.
+    It is the product of the integer mantissa and 96 bits of 2/pi, without those that are multiples of four quarter
+    turns.
     """
     bits = np.float32(x).view(np.int32) & _SIZE
     mantissa = np.uint64((bits & _FRACTION) | _IMPLICIT)
@@ -153,7 +153,7 @@ def _quarters(x):  # type: ignore[no-untyped-def]
 
 @device_function
 def _sine_of_rest(r, tail):  # type: ignore[no-untyped-def]
-    """Return the sine of ``r + tail``, between -pi/4 and pi/4, as ``r`` and what is to be added to it."""
+    """Return the sine of ``r + tail``, between -pi/4 and pi/4, as ``r`` and a correction to add."""
     z = r * r
     p = cuda.fma(cuda.fma(_SINE_7, z, _SINE_5), z, _SINE_3)
     return r, cuda.fma(r * z, p, tail * cuda.fma(-_HALF, z, _ONE))
@@ -161,7 +161,7 @@ def _sine_of_rest(r, tail):  # type: ignore[no-untyped-def]
 
 @device_function
 def _cosine_of_rest(r, tail):  # type: ignore[no-untyped-def]
-    """Return the cosine of ``r + tail``, between -pi/4 and pi/4, as a number and what is to be added to it."""
+    """Return the cosine of ``r + tail``, between -pi/4 and pi/4, as a number and a correction to add."""
     z = r * r
     half = _HALF * r
     first = cuda.fma(-half, r, _ONE)
@@ -253,7 +253,7 @@ def tan(x):  # type: ignore[no-untyped-def]
 
 @device_function
 def _exp_minus_one(r, tail):  # type: ignore[no-untyped-def]
-    """Return ``exp(r + tail) - 1`` for ``r`` up to log(2) / 2, as ``r`` and what is to be added to it."""
+    """Return ``exp(r + tail) - 1`` for ``r`` up to log(2) / 2, as ``r`` and a correction to add."""
     p = cuda.fma(_EXP_6, r, _EXP_5)
     p = cuda.fma(p, r, _EXP_4)
     p = cuda.fma(p, r, _EXP_3)
@@ -409,7 +409,7 @@ def rsqrt(x):  # type: ignore[no-untyped-def]
 
 @device_function
 def _log_in_two_parts(x):  # type: ignore[no-untyped-def]
-    """Return the natural logarithm of a positive number as a number and what is to be added to it."""
+    """Return the natural logarithm of a positive number as a number and a correction to add."""
     mantissa, n = _mantissa_and_exponent(x)
     f = mantissa - _ONE
     denominator = _TWO + f

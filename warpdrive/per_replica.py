@@ -11,6 +11,8 @@ import numpy.typing as npt
 from warpdrive.errors import DefinitionError
 from warpdrive.user_code import user_code
 
+_INT32 = np.iinfo(np.int32)
+
 
 class PerReplica:
     """An attribute of an environment with a separate value for each replica, for domain randomization.
@@ -44,9 +46,10 @@ class PerReplica:
             their dtype.
 
         Raises:
-            DefinitionError: If the function raises, or the values of two replicas differ in shape or dtype.
+            DefinitionError: If the function raises, a number does not fit into int32, or the values of two replicas
+                differ in shape or dtype.
         """
-        values = [_plain(self._value(name, seed, replica)) for replica in range(first_env, first_env + count)]
+        values = [_plain(name, self._value(name, seed, replica)) for replica in range(first_env, first_env + count)]
         for value in values:
             if (value.shape, value.dtype) != (values[0].shape, values[0].dtype):
                 raise DefinitionError(
@@ -69,8 +72,10 @@ def per_replica_attributes(environment: object) -> dict[str, PerReplica]:
     return {name: value for name, value in found.items() if isinstance(value, PerReplica)}
 
 
-def _plain(value: Any) -> npt.NDArray[Any]:
+def _plain(name: str, value: Any) -> npt.NDArray[Any]:
     array = np.asarray(value)
     if array.ndim == 0 and array.dtype.kind in "iuf":
+        if array.dtype.kind != "f" and not _INT32.min <= int(array) <= _INT32.max:
+            raise DefinitionError(f"attribute '{name}' of the environment is {value}, which does not fit into int32")
         return array.astype(np.float32 if array.dtype.kind == "f" else np.int32)
     return array

@@ -1,4 +1,4 @@
-"""Files and folders owned by this user and not writable by others."""
+"""Files and folders owned by this user and not writable by other users."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def _is_own_group(number: int) -> bool:
 def user_folder(name: str) -> Path:
     """Return a folder for data kept between processes, which only this user can write to.
 
-    It is ``name`` in ``$WARPDRIVE_CACHE_DIR``, or in the user's cache directory. If that is owned or writable by
-    others, like a shared folder, it is a private folder below it; if others could replace that, the one in the user's
-    cache directory. If nothing is writable, it is a temporary folder that lives as long as the process.
+    It is ``name`` in ``$WARPDRIVE_CACHE_DIR``, or in the user's cache directory. If that is owned or writable by other
+    users, like a shared folder, it is a private folder below it; if other users could replace that, the one in the
+    user's cache directory. If none is writable, it is a temporary folder used by this process only.
     """
     usual = platformdirs.user_cache_dir("warpdrive", appauthor=False)
     return _usable(os.environ.get(CACHE_VARIABLE) or usual, usual) / name

@@ -10,8 +10,8 @@ word, the global replica index, and the number of draws so far. It exists if a k
 The functions of ``numba.cuda.random`` (xoroshiro128+) can be used in kernels as well; :func:`xoroshiro128p_states`
 creates their states without a GPU.
 
-The sampler's draws are numbered from 2**31. Draws of a replica itself, such as its start state in the pool, are those
-of an agent that does not exist.
+The sampler's draws are numbered from 2**31. Draws for a whole replica, such as that of its start state in the pool,
+have the agent index of no agent.
 """
 
 from __future__ import annotations
@@ -54,13 +54,18 @@ def initial_rng(
         uint32 ``[num_envs, num_agents, 4]``.
 
     Raises:
-        DefinitionError: If the seed is outside of 0 to 2**64 - 1.
+        DefinitionError: If the seed is outside of 0 to 2**64 - 1, or a global index outside of 0 to 2**32 - 1.
     """
     if not 0 <= seed < 1 << 64:
         raise DefinitionError(f"seed is {seed}: it must lie between 0 and 2**64 - 1")
+    if not 0 <= first_env <= (1 << 32) - num_envs:
+        raise DefinitionError(
+            f"first_env is {first_env}: the global indices of {num_envs} replicas from there must lie between 0 and "
+            "2**32 - 1"
+        )
     state = np.empty((num_envs, num_agents, 4), np.uint32)
     state[..., 0], state[..., 1] = seed & 0xFFFFFFFF, seed >> 32
-    state[..., 2] = np.arange(first_env, first_env + num_envs, dtype=np.uint32)[:, None]
+    state[..., 2] = np.arange(first_env, first_env + num_envs, dtype=np.int64)[:, None]
     state[..., 3] = first_draw
     return state
 

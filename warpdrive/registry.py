@@ -9,7 +9,7 @@ beside the module of a registered environment is its run configuration.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from warpdrive.environment import Environment
@@ -39,7 +39,18 @@ def register(name: str, target: str | type[Environment]) -> None:
     Args:
         name: The name, for ``wd.make``, run configurations and the command line.
         target: A subclass of ``wd.Environment``, or its path, which is imported on first use.
+
+    Raises:
+        DefinitionError: If the name is no string, or the target is neither.
     """
+    if not isinstance(name, str) or not name:
+        raise DefinitionError(f"the name of an environment is {shown(name)}, expected a string")
+    is_path = isinstance(target, str) and ":" in target
+    if not is_path and not (isinstance(target, type) and issubclass(target, Environment)):
+        raise DefinitionError(
+            f"environment {shown(name)} is registered with {shown(target)}, expected a subclass of "
+            "warpdrive.Environment, or its path package.module:Class or path/to/file.py:Class"
+        )
     _registered[name] = target
     class_name = target.rpartition(":")[2] if isinstance(target, str) else getattr(target, "__name__", name)
     for callback in at_registration:
@@ -62,6 +73,10 @@ def environment_class(name: str) -> type[Environment]:
 
     Raises :class:`DefinitionError` if there is none, with a suggestion of the nearest name.
     """
+    if not isinstance(name, str):
+        is_class = isinstance(name, type) and issubclass(name, Environment)
+        advice = f": a class is called, {name.__name__}()" if is_class else ""
+        raise DefinitionError(f"the name of an environment is {shown(name)}, expected a string{advice}")
     family, slash, variant = name.partition("/")
     if slash and ":" not in name and name not in _registered and family in registered_names():
         return environment_class(family).variant(variant)
@@ -106,12 +121,17 @@ def make(name: str, /, **config: Any) -> Environment:
     for key in config:
         if key not in parameters and not takes_any:
             what = f"environment '{name}': unexpected keyword argument '{key}'"
-            raise UnknownParameterError(f"{what}.{hint_of_parameter(cls, key, parameters)}")
+            hint = hint_of_parameter(cls, key, parameters) or f" Its parameters: {', '.join(parameters) or 'none'}."
+            raise UnknownParameterError(f"{what}.{hint}")
     return made(cls, config)
 
 
-def hint_of_parameter(definition: Callable[..., Any], name: str, parameters: Iterable[str]) -> str:
-    """Return a hint in place of an unknown parameter, which may have this name in another package; or "".
+_NUMBER_OF_AGENTS = ("num_agents", "n_agents", "players", "num_players", "n_players")
+"""Names of the number of agents, of which an environment has one at most."""
+
+
+def hint_of_parameter(definition: Callable[..., Any], name: str, parameters: Collection[str]) -> str:
+    """Return a hint for an unknown parameter that has this name in another package; or "".
 
     Args:
         definition: The environment's class, or another class or function.
@@ -121,6 +141,8 @@ def hint_of_parameter(definition: Callable[..., Any], name: str, parameters: Ite
     if not (isinstance(definition, type) and issubclass(definition, Environment)):
         return nearest(name, parameters)
     here = {"render_mode": "Pictures are drawn by wd.replay.", **definition.original_names}.get(name)
+    if here is None and name in _NUMBER_OF_AGENTS:
+        here = next((other for other in _NUMBER_OF_AGENTS if other in parameters), None)
     if here is None:
         return nearest(name, parameters)
     return f" Did you mean '{here}'?" if here in parameters else f" {here}"

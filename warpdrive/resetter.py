@@ -10,7 +10,7 @@ from warpdrive.kernels.kernel import device_function
 
 @device_function
 def clear_continued(continued):  # type: ignore[no-untyped-def]
-    """Let the next episode of the replica begin from a start state.
+    """Make the next episode of the replica begin from a start state.
 
     Args:
         continued: ``[num_envs]`` bool, set by a step that ends an episode if the next one begins from its state.

@@ -34,7 +34,7 @@ class Rollout:
         observations: ``[num_steps + 1, num_envs, num_agents, *shape]``: Observations before each step, and after the
             last; a dict by tag if tags have separate spaces, by key for a Dict space.
         actions: ``[num_steps, num_envs, num_agents(, n)]`` int32, or ``[num_steps, num_envs, num_agents, *shape]``
-            float32 for Box: Sampled actions, unclipped (the environment gets them clipped to the Box); a dict by tag if
+            float32 for Box: Sampled actions, before they are clipped to the Box for the environment; a dict by tag if
             tags have separate spaces.
         log_probabilities: ``[num_steps, num_envs, num_agents]`` float32: Log-probabilities of the actions under the
             policy that sampled them.
@@ -113,10 +113,10 @@ class Rollout:
             recorded[0].copy_(present)
 
     def clear_absent(self) -> None:
-        """Clear the entries of inactive agents, so that they cannot affect the training of the others.
+        """Clear the entries of inactive agents, so that they cannot affect training.
 
-        Their observations, actions and log-probabilities become 0, non-finite rewards become 0, and masks allow all
-        actions. An environment may leave NaN in these entries, and 0 times NaN is NaN.
+        Their observations, actions and log-probabilities become 0, and masks allow all actions. An environment may
+        leave NaN in these entries, and 0 times NaN is NaN. The fused step has cleared their non-finite rewards.
         """
         if self.active is None or self.still_active is None:
             return
@@ -129,7 +129,6 @@ class Rollout:
             ("log_probabilities", absent),
         ):
             self._fill(name, away)
-        self.rewards.masked_fill_(absent & ~self.rewards.isfinite(), 0.0)
         if self.action_mask is not None:
             self.action_mask.masked_fill_(absent.unsqueeze(-1), True)
 
@@ -158,7 +157,7 @@ class Rollout:
 
         Returns:
             ``[num_steps, num_envs, agents of the tag, ...]``: a view if the ids of the agents are contiguous or the tag
-            has a tensor of its own, otherwise a copy. Observations of a Dict space are a dict of tensors.
+            has a separate tensor, otherwise a copy. Observations of a Dict space are a dict of tensors.
         """
         found = getattr(self, name)
         if name in self.by_tag:

@@ -1,8 +1,8 @@
 """Sampling of actions from the policy outputs, on the device, as part of the fused step.
 
-Continuous actions are drawn from independent normal distributions; the environment gets them clipped to their Box,
-while rollouts hold the unclipped samples and their log-probabilities, as in CleanRL and Stable-Baselines3. The units of
-a policy's outputs (``Actor.action_units``) are converted by the fused step and by the ``Distribution`` of losses and
+Continuous actions are drawn from independent normal distributions and clipped to their Box for the environment, while
+rollouts hold the unclipped samples and their log-probabilities, as in CleanRL and Stable-Baselines3. The units of a
+policy's outputs (``Actor.action_units``) are converted by the fused step and by the ``Distribution`` of losses and
 loaded policies instead of by models, so that user-defined models are covered as well.
 """
 

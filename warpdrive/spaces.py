@@ -67,7 +67,7 @@ def written_observation_arrays(environment: Environment) -> list[SpaceArray]:
 
 
 def extended_arrays(environment: Environment) -> list[tuple[SpaceArray, SpaceArray]]:
-    """Return the arrays that policies of an adapted environment observe, each with the one that it is copied from."""
+    """Return the arrays that policies of an adapted environment observe, each with its source array."""
     if not adaptation_of(environment).extends_observations:
         return []
     written = written_observation_arrays(environment)

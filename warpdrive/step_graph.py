@@ -45,7 +45,7 @@ class GraphRecorder(Protocol):
 
 
 class CudaGraphRecorder:
-    """Captures CUDA graphs on a stream of its own."""
+    """Captures CUDA graphs on a separate stream."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

@@ -58,7 +58,7 @@ def is_installed(target: str) -> bool:
 
 
 def file_of(target: str) -> Path | None:
-    """Return the file of the code at a location, if there is one, without importing anything."""
+    """Return the file of the code at a location, if there is one, without an import."""
     place = target.rpartition(":")[0]
     if place.endswith(".py"):
         return Path(place).resolve()

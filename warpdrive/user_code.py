@@ -10,8 +10,8 @@ from pathlib import Path
 
 from warpdrive.errors import DefinitionError, WarpDriveError, one_line
 
-_OTHERS = ("<frozen ", str(Path(__file__).parent), sysconfig.get_path("stdlib"))
-"""Path prefixes of files that are not the user's: those of this package and of Python."""
+_OTHERS = ("<", str(Path(__file__).parent), sysconfig.get_path("stdlib"))
+"""Path prefixes of files other than the user's: this package and Python."""
 
 
 @contextmanager
@@ -32,14 +32,23 @@ def describe_error(error: BaseException) -> str:
     """Return a one-line description of an error: its type, message, and location in the user's code."""
     name = "sys.exit() was called" if isinstance(error, SystemExit) else type(error).__name__
     text = one_line(str(error))
-    place = _place(error)
+    place = place_of_error(error)
     return name + (f": {text}" if text and text != "None" else "") + (f" ({place})" if place else "")
 
 
-def _place(error: BaseException) -> str:
-    """Return the file and line of the last frame in a file of the user's, as far as known."""
+def place_of_error(error: BaseException) -> str:
+    """Return the file and line of the last frame in a file of the user's; ``""`` if there is none."""
     if isinstance(error, SyntaxError):
         return ""  # part of its message
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OTHERS)]
-    frames = [frame for frame in frames if "site-packages" not in frame.filename]
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    places = [
+        f"{frame.f_code.co_filename}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if _is_of_user(frame.f_code.co_filename, frame.f_globals.get("__name__", ""))
+    ]
+    return places[-1] if places else ""
+
+
+def _is_of_user(file: str, module: str) -> bool:
+    # folders beside this package's belong to it where it is installed in editable mode
+    is_ours = module.partition(".")[0] == __package__
+    return not is_ours and not file.startswith(_OTHERS) and "site-packages" not in file

@@ -1,13 +1,13 @@
-// Atomic functions of CUDA, as right between the cores of the host as between the threads of a GPU.
+// Atomic functions of CUDA for the host, atomic between its cores.
 
 #pragma once
 
 #include <stdint.h>
 #include <string.h>
 
-// Replace *address by what `change` makes of it; return what it was.
+// Atomically replace *address by change(*address); return the old value.
 template <class T, class Change>
-static inline T wd_exchange_by(T *address, Change change) {
+static inline T wd_fetch_update(T *address, Change change) {
     T old, next;
     __atomic_load(address, &old, __ATOMIC_RELAXED);
     do {
@@ -16,16 +16,17 @@ static inline T wd_exchange_by(T *address, Change change) {
     return old;
 }
 
-// The types that CUDA takes are those of the array; the value is converted to it, as in a call of CUDA's.
+// Non-deduced context: T is deduced from the array alone, and the value is converted to it, as in a call of CUDA's
+// overloads.
 template <class T>
-struct wd_same {
+struct wd_identity {
     typedef T type;
 };
 
 #define WD_ATOMIC(name, result)                                                         \
     template <class T>                                                                  \
-    static inline T name(T *address, typename wd_same<T>::type value) {                 \
-        return wd_exchange_by(address, [value](T old) { return static_cast<T>(result); }); \
+    static inline T name(T *address, typename wd_identity<T>::type value) {             \
+        return wd_fetch_update(address, [value](T old) { return static_cast<T>(result); }); \
     }
 
 WD_ATOMIC(atomicAdd, old + value)
@@ -42,7 +43,7 @@ WD_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
 #undef WD_ATOMIC
 
 template <class T>
-static inline T atomicCAS(T *address, typename wd_same<T>::type compare, typename wd_same<T>::type value) {
+static inline T atomicCAS(T *address, typename wd_identity<T>::type compare, typename wd_identity<T>::type value) {
     T expected = compare;
     __atomic_compare_exchange(address, &expected, &value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return expected;

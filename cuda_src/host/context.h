@@ -1,4 +1,4 @@
-// Switch between stacks: what a function must keep is pushed onto one, and popped from the other.
+// Context switches between stacks: callee-saved registers are pushed onto one stack and popped from the other.
 
 #pragma once
 
@@ -27,7 +27,7 @@ asm(".text\n"
     "  call *%rbx\n"
     "  hlt\n");
 
-// Nine, so that the stack is aligned to 16 bytes where the function is called.
+// Nine words align the stack to 16 bytes where the function is called.
 constexpr int wd_first_words = 9, wd_word_of_function = 4, wd_word_of_return = 6;
 
 static inline uintptr_t wd_stack_pointer() {
@@ -68,7 +68,7 @@ static inline uintptr_t wd_stack_pointer() {
 
 #endif
 
-// Make `to` begin with function() upon an empty stack.
+// Initialize a context that starts with function() on an empty stack.
 static inline void wd_make_context(wd_context *to, char *stack, uintptr_t size, void (*function)()) {
     uintptr_t *top = reinterpret_cast<uintptr_t *>((reinterpret_cast<uintptr_t>(stack) + size) & ~uintptr_t(15));
     uintptr_t *words = top - wd_first_words;

@@ -1,4 +1,4 @@
-// Run the threads of a replica on one core: each on a stack of its own, once one of them waits for the others.
+// Cooperative scheduling of the threads of a replica on one core: they share a stack until one of them waits.
 
 #pragma once
 
@@ -11,53 +11,53 @@
 
 #include "context.h"
 
-// Bytes of a stack, a power of two: the thread that runs upon one is found by rounding the stack pointer.
+// Bytes per stack. A power of two, as the running fibre is found by rounding the stack pointer.
 constexpr uintptr_t wd_stack_size = 256 * 1024;
 
 struct wd_replica;
 
-// A stack, and the thread that runs upon it. It lies at the upper end of the stack.
+// Stack with the thread that runs on it; the struct is at the upper end of the stack.
 struct wd_fibre {
     wd_replica *replica;
     int agent;
-    const char *file;  // the barrier that it waits at
+    const char *file;  // file and line of the barrier at which it waits
     int line;
     wd_context context;
 };
 
-// The fibre that this runs upon.
+// Return the running fibre.
 static inline wd_fibre *wd_this_fibre() {
     const uintptr_t end = (wd_stack_pointer() | (wd_stack_size - 1)) + 1;
     return reinterpret_cast<wd_fibre *>(end - sizeof(wd_fibre));
 }
 
-// What went wrong, for the host program to tell: the first thread that fails writes it.
+// Error message for the host program, written by the first thread that fails.
 struct wd_failure {
     int claimed;
     char text[1020];
 };
 
-// The replica that runs on a core, the stacks of its threads, and where they stand.
+// State of the replica that runs on a core, and the stacks of its threads.
 struct wd_replica {
     int env, agents;
-    int next;                             // the first agent that has not begun
-    int ended;                            // how many have ended
-    int last_ended;                       // one of them
+    int next;                             // first agent that has not started
+    int ended;                            // number of threads that have ended
+    int last_ended;                       // agent of the thread that ended last
     int num_waiting, num_ready, first_ready;
-    int generation;                       // of barriers, for the votes
+    int generation;                       // parity of the barrier, selects the vote counter
     int votes[2];
-    void (*run)(void *);                  // what each thread does, and with what
+    void (*run)(void *);                  // function that each thread calls with `argument`
     void *argument;
     wd_fibre *waiting[WD_NUM_AGENTS], *ready[WD_NUM_AGENTS], *idle[WD_NUM_AGENTS];
     int num_idle, num_stacks;
-    wd_fibre *driver;                     // the fibre that runs replica after replica
-    wd_context outside;                   // the stack of the operating system's thread
+    wd_fibre *driver;                     // fibre that runs one replica after the other
+    wd_context outside;                   // stack of the operating system's thread
     wd_failure *failure;
     bool failed;
     char *stacks;
 };
 
-static void wd_be_a_fibre();
+static void wd_fibre_main();
 
 static inline wd_fibre *wd_new_fibre(wd_replica *replica) {
     char *stack = replica->stacks + wd_stack_size * replica->num_stacks++;
@@ -66,7 +66,7 @@ static inline wd_fibre *wd_new_fibre(wd_replica *replica) {
     return fibre;
 }
 
-// Stop the whole part of the launch: the host program is told why. The stacks are as they are.
+// Abort this part of the launch with an error message; the stacks are abandoned.
 [[noreturn]] static inline void wd_fail(wd_replica *replica, const char *text) {
     wd_failure *failure = replica->failure;
     if (!__atomic_exchange_n(&failure->claimed, 1, __ATOMIC_SEQ_CST)) {
@@ -86,7 +86,7 @@ static inline wd_fibre *wd_new_fibre(wd_replica *replica) {
     wd_fail(self->replica, text);
 }
 
-// All threads have ended or wait: let those that wait go on, if all of them wait at the same barrier.
+// Release the waiting threads, once all threads have ended or wait. Fail unless all of them wait at the same barrier.
 static inline void wd_open_barrier(wd_replica *replica) {
     const wd_fibre *first = replica->waiting[0];
     char text[1000];
@@ -112,14 +112,14 @@ static inline void wd_open_barrier(wd_replica *replica) {
     replica->votes[replica->generation] = 0;
 }
 
-// Who goes on where a thread waits or has ended.
+// Return the fibre to resume when a thread waits or has ended.
 static inline wd_fibre *wd_next_fibre(wd_replica *replica) {
     if (replica->ended == replica->agents) return replica->driver;
     if (replica->next < replica->agents) {
         if (replica->num_idle > 0) return replica->idle[--replica->num_idle];
         wd_fibre *fibre = wd_new_fibre(replica);
         wd_make_context(&fibre->context, reinterpret_cast<char *>(fibre) - wd_stack_size + sizeof(wd_fibre),
-                        wd_stack_size - sizeof(wd_fibre), wd_be_a_fibre);
+                        wd_stack_size - sizeof(wd_fibre), wd_fibre_main);
         return fibre;
     }
     if (replica->first_ready == replica->num_ready) wd_open_barrier(replica);
@@ -130,8 +130,8 @@ static inline void wd_leave(wd_fibre *self, wd_fibre *next) {
     if (next != self) wd_switch(&self->context, &next->context);
 }
 
-// Run the threads that have not begun, one after the other.
-static inline void wd_run_the_rest(wd_replica *replica, wd_fibre *self) {
+// Run the threads that have not started, one after the other.
+static inline void wd_run_remaining(wd_replica *replica, wd_fibre *self) {
     while (replica->next < replica->agents) {
         const int agent = replica->next++;
         self->agent = agent;
@@ -141,27 +141,27 @@ static inline void wd_run_the_rest(wd_replica *replica, wd_fibre *self) {
     }
 }
 
-// What a fibre does in all its life.
-static void wd_be_a_fibre() {
+// Entry point of a fibre.
+static void wd_fibre_main() {
     wd_fibre *self = wd_this_fibre();
     wd_replica *replica = self->replica;
     for (;;) {
-        wd_run_the_rest(replica, self);
+        wd_run_remaining(replica, self);
         replica->idle[replica->num_idle++] = self;
         wd_leave(self, wd_next_fibre(replica));
     }
 }
 
-// Have each thread of the replica call run(argument); return when all have ended. They may wait for each other.
+// Call run(argument) in each thread of the replica; return when all have ended. The threads may wait at barriers.
 static inline void wd_run_threads(wd_replica *replica, void (*run)(void *), void *argument) {
     replica->next = replica->ended = 0;
     replica->run = run;
     replica->argument = argument;
-    wd_run_the_rest(replica, replica->driver);
+    wd_run_remaining(replica, replica->driver);
     wd_leave(replica->driver, wd_next_fibre(replica));
 }
 
-// The same where no thread waits: a plain loop.
+// Call run(argument) in each thread of the replica, in a plain loop: no thread may wait.
 template <class Run>
 static inline void wd_run_alone(wd_replica *replica, Run run, void *argument) {
     for (int agent = 0; agent < WD_NUM_AGENTS; ++agent) {
@@ -170,7 +170,7 @@ static inline void wd_run_alone(wd_replica *replica, Run run, void *argument) {
     }
 }
 
-// Wait for the other threads of the replica; return for how many of them `vote` was 1.
+// Wait for the other threads of the replica; return the number of threads whose `vote` is 1.
 static inline int wd_wait_at(const char *file, int line, int vote) {
     if (WD_NUM_AGENTS == 1) return vote;
     wd_fibre *self = wd_this_fibre();
@@ -184,7 +184,7 @@ static inline int wd_wait_at(const char *file, int line, int vote) {
     return replica->votes[generation];
 }
 
-// Stacks for one thread of the operating system, taken once.
+// Stacks of one thread of the operating system, allocated once.
 struct wd_core {
     wd_replica replica;
     void (*job)(wd_replica *, void *);
@@ -206,7 +206,7 @@ struct wd_core {
         abort();
     }
 
-    // Run job(replica, argument) upon a stack, from which it can run threads.
+    // Run job(replica, argument) on the driver's stack.
     void run(wd_failure *failure, void (*job)(wd_replica *, void *), void *argument) {
         if (memory == nullptr && !take_memory()) {
             __atomic_store_n(&failure->claimed, 1, __ATOMIC_SEQ_CST);
@@ -233,8 +233,8 @@ struct wd_core {
         memory = found;
         replica.stacks = reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(found) + wd_stack_size - 1) &
                                                   ~(wd_stack_size - 1));
-        mprotect(replica.stacks, static_cast<size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE);  // an overflow ends here:
-        // the first thread runs upon this stack, and before the others
+        // guard page of the driver's stack, on which the first thread runs: a stack overflow faults here
+        mprotect(replica.stacks, static_cast<size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE);
         return true;
     }
 };

@@ -1,4 +1,4 @@
-// Functions and types that CUDA C has and C++ has not. Approximations of CUDA's (__sinf) are exact here.
+// Functions and types of CUDA C that C++ lacks. CUDA's fast approximations, such as __sinf, are the accurate functions.
 
 #pragma once
 
@@ -33,7 +33,7 @@ static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline float3 make_float3(float x, float y, float z) { return {x, y, z}; }
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
-// As on a GPU: of NaN and a number, the number.
+// As on a GPU, the result of NaN and a number is the number.
 template <class A, class B>
 static inline typename std::common_type<A, B>::type min(A a, B b) {
     typedef typename std::common_type<A, B>::type T;
@@ -49,17 +49,17 @@ static inline typename std::common_type<A, B>::type max(A a, B b) {
 }
 
 template <class To, class From>
-static inline To wd_same_bits(From value) {
-    static_assert(sizeof(To) == sizeof(From), "as many bits");
+static inline To wd_bit_cast(From value) {
+    static_assert(sizeof(To) == sizeof(From), "the types have different sizes");
     To bits;
     memcpy(&bits, &value, sizeof(bits));
     return bits;
 }
 
-static inline int __float_as_int(float x) { return wd_same_bits<int>(x); }
-static inline unsigned int __float_as_uint(float x) { return wd_same_bits<unsigned int>(x); }
-static inline float __int_as_float(int x) { return wd_same_bits<float>(x); }
-static inline float __uint_as_float(unsigned int x) { return wd_same_bits<float>(x); }
+static inline int __float_as_int(float x) { return wd_bit_cast<int>(x); }
+static inline unsigned int __float_as_uint(float x) { return wd_bit_cast<unsigned int>(x); }
+static inline float __int_as_float(int x) { return wd_bit_cast<float>(x); }
+static inline float __uint_as_float(unsigned int x) { return wd_bit_cast<float>(x); }
 
 static inline int __popc(unsigned int x) { return __builtin_popcount(x); }
 static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
@@ -93,10 +93,18 @@ static inline float __fdividef(float a, float b) { return a / b; }
 static inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline float rsqrt(float x) { return rsqrtf(x); }
-static inline int __float2int_rz(float x) { return static_cast<int>(x); }
-static inline int __float2int_rn(float x) { return static_cast<int>(rintf(x)); }
-static inline int __float2int_rd(float x) { return static_cast<int>(floorf(x)); }
-static inline int __float2int_ru(float x) { return static_cast<int>(ceilf(x)); }
+
+// As on a GPU, the conversion saturates, and NaN becomes 0; a cast in C++ would be undefined.
+static inline int wd_saturated(float x) {
+    if (x >= 2147483648.0f) return INT_MAX;
+    if (x < -2147483648.0f) return INT_MIN;
+    return x == x ? static_cast<int>(x) : 0;
+}
+
+static inline int __float2int_rz(float x) { return wd_saturated(x); }
+static inline int __float2int_rn(float x) { return wd_saturated(rintf(x)); }
+static inline int __float2int_rd(float x) { return wd_saturated(floorf(x)); }
+static inline int __float2int_ru(float x) { return wd_saturated(ceilf(x)); }
 static inline float __int2float_rn(int x) { return static_cast<float>(x); }
 
 template <class T>

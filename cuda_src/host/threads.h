@@ -1,7 +1,7 @@
-// Threads on the host: what stands for a GPU where the same source is compiled by a C++ compiler.
+// Emulation of a GPU's threads on the host, where a C++ compiler compiles the same source.
 //
-// The threads of a replica run one after the other. One that waits at a barrier keeps its stack, and the next goes on
-// upon another one; nobody switches stacks where nobody waits.
+// The threads of a replica run one after the other. A thread that waits at a barrier keeps its stack, and the next one
+// continues on another; if no thread waits, stacks are never switched.
 
 #pragma once
 
@@ -22,19 +22,19 @@
 #define __constant__ static const
 #define __shared__ static thread_local
 
-// This thread's replica.
+// Return the index of this thread's replica.
 WD_FUNCTION int wd_env() { return wd_this_fibre()->replica->env; }
 
-// This thread's agent.
+// Return the index of this thread's agent.
 WD_FUNCTION int wd_agent() { return wd_this_fibre()->agent; }
 
-// Wait for all threads of the replica; each of them must get here.
+// Barrier of the threads of a replica; all of them must reach it.
 #define wd_barrier() wd_wait_at(__FILE__, __LINE__, 0)
 
-// Wait, and return for how many threads of the replica a condition holds.
+// Barrier that returns the number of threads of the replica for which a condition is true.
 #define wd_barrier_count(condition) wd_wait_at(__FILE__, __LINE__, (condition) ? 1 : 0)
 
-// An array `name` of `size` elements that the threads of a replica share: WD_SHARED(float, distances, 100);
+// Declare an array `name` of `size` elements shared by the threads of a replica: WD_SHARED(float, distances, 100);
 #define WD_SHARED(type, name, size) static thread_local type name[size]
 
 #include "atomics.h"

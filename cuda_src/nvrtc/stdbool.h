@@ -1,3 +1,3 @@
-// What NVRTC has no header for. Functions of the C library are known to it without one.
+// Replacement of a header that NVRTC lacks; it knows the functions of the C library without headers.
 
 #pragma once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,20 @@ class Leave(wd.Environment):
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         return {"active": np.ones(3, np.bool_)}
+
+
+@wd.kernel
+def vanish_step(actions, active, rewards, timestep):  # type: ignore[no-untyped-def]
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] = 1.0 if active[env, agent] else math.nan
+    if timestep[env] == agent + 2:
+        active[env, agent] = False
+
+
+class Vanish(Leave):
+    """Leave, where agents out of the episode have rewards of NaN: agent i returns i + 2."""
+
+    name, step = "vanish", vanish_step
 
 
 @wd.kernel
@@ -298,6 +313,7 @@ TAGS = {
     "Echo": ("even", "odd"),
     "Revealed": ("even", "odd"),
     "Leave": ("outer", "inner"),
+    "Vanish": ("outer", "inner"),
     "Fuse": ("one", "others"),
     "Aim": ("aimer", "chooser"),
     "Spell": ("outer", "inner"),

@@ -17,6 +17,8 @@ class Own(wd.ActorCritic):
     def __init__(self, observation_space: Space[Any], num_logits: int, *, width: int = 8, wrong: str = "") -> None:
         super().__init__()
         assert observation_space.shape is not None
+        if wrong == "constructor":
+            raise RuntimeError("not today")
         self.wrong = wrong
         self.body = nn.Sequential(nn.Linear(observation_space.shape[0], width), nn.Tanh())
         self.head = nn.Linear(width, num_logits + 1)
@@ -24,6 +26,10 @@ class Own(wd.ActorCritic):
 
     def logits(self, observations: Tensor) -> Tensor:
         outputs: Tensor = self.head(self.body(observations.float()))[..., :-1]
+        if self.wrong == "call":
+            raise RuntimeError("not now")
+        if self.wrong == "nothing":
+            return None  # type: ignore[return-value]
         if self.wrong == "dtype":
             return outputs.double()
         return outputs.to("meta") if self.wrong == "device" else outputs

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from games import Leave, Spell
-from numba import cuda
+from games import Spell, Vanish
 
 import warpdrive as wd
 from warpdrive.adapted import Adaptation, AdaptedEnvironment, original_of
@@ -70,20 +68,6 @@ def test_rollouts_record_the_rewards_of_teams_and_statistics_those_of_agents(
     own_statistics, statistics = (env.episode_statistics() for env in envs)
     for name, value in own_statistics.items():
         torch.testing.assert_close(statistics[name], value)
-
-
-@wd.kernel
-def vanish_step(actions, active, rewards, timestep):  # type: ignore[no-untyped-def]
-    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    rewards[env, agent] = 1.0 if active[env, agent] else math.nan
-    if timestep[env] == agent + 2:
-        active[env, agent] = False
-
-
-class Vanish(Leave):
-    """Leave, with rewards of NaN for agents out of the episode."""
-
-    name, step = "vanish", vanish_step
 
 
 def test_non_finite_rewards_of_inactive_agents_add_nothing_to_their_team(python_backend: str) -> None:

@@ -67,10 +67,51 @@ def test_clone_copies_one_replica_over_others() -> None:
         assert torch.equal(context[name], source[name][[2, 1, 2, 2]])
 
 
+def test_the_environment_may_refuse_values() -> None:
+    """Neither arrays that are kept nor the target are touched."""
+    context, source = filled(), filled()
+    source["position"][3, 2, 1] = np.nan
+    seen = []
+
+    def is_finite(position: Any) -> None:
+        seen.append(position)
+        if not np.isfinite(position).all():
+            raise DefinitionError("the position is not finite")
+
+    context.state_checks = {"position": is_finite}
+    with pytest.raises(DefinitionError, match="the position is not finite"):
+        context.load_state(source.save_state([1, 3]), [0, 1])
+    assert torch.equal(context.save_state(), filled().save_state())
+    np.testing.assert_array_equal(seen[0], source["position"][[1, 3]])
+    context.load_state(source.save_state(), keep=["position"])
+    context.load_state(source.save_state([1]), [3])
+    assert len(seen) == 2
+    context.state_checks = {"postion": is_finite}
+    with pytest.raises(KeyError, match="Did you mean 'position'"):
+        context.load_state(source.save_state())
+
+
 @pytest.mark.parametrize("envs", [[4], [0, -1], torch.tensor([9])])
 def test_replicas_that_do_not_exist_are_refused(envs: Any) -> None:
     with pytest.raises(DefinitionError, match=r"replica (4|-1|9) does not exist: there are 4"):
         filled().save_state(envs)
+
+
+@pytest.mark.parametrize(
+    ("envs", "found"),
+    [
+        (2, "envs is 2, expected a list or tensor"),
+        ([0.7, 1.0], r"envs is \[0.7, 1.0\], expected"),
+        ([[0, 1]], r"envs is \[\[0, 1\]\], expected"),
+        (torch.tensor([1.5]), r"envs is torch.float32 \(1,\), expected"),
+    ],
+)
+def test_replicas_are_a_list_of_integers(envs: Any, found: str) -> None:
+    context = filled()
+    with pytest.raises(DefinitionError, match=found):
+        context.save_state(envs)
+    with pytest.raises(DefinitionError, match=found):
+        context.load_state(context.save_state([0]), envs)
 
 
 def test_a_mask_is_not_taken_for_numbers() -> None:

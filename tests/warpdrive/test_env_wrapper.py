@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from games import Vanish
 from gymnasium import spaces
 from numba import cuda
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -263,6 +264,16 @@ def test_statistics_add_up(walkers: Callable[..., Any], random_actions: Any, bac
     assert int(statistics["length"]) == lengths
     np.testing.assert_allclose(statistics["return"].cpu().numpy(), returns, rtol=1e-5)
     assert int(env.episode_statistics()["episodes"]) == 0
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
+def test_returns_leave_out_nan_of_agents_out_of_the_episode(python_backend: str, mode: str) -> None:
+    env = EnvWrapper(Vanish(), 4, python_backend)
+    envs = wd.to_gymnasium(env, autoreset_mode=mode)
+    envs.reset()
+    for _ in range(6):
+        assert np.isfinite(envs.step(envs.action_space.sample())[1]).all()
+    assert env.ctx["episode.last_return"].tolist() == [[2.0, 3.0, 4.0]] * 4
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ def push_and_wear(speed, actions, rewards, mass):
     mass[cuda.blockIdx.x] *= np.float32(0.5)
 
 
+@wd.kernel
+def reward_by_parity(speed, rewards, table):
+    rewards[cuda.blockIdx.x, cuda.threadIdx.x] = table[1 & cuda.blockIdx.x]
+
+
 class Carts(wd.Environment):
     """Two carts; in each replica they have another mass and another grip."""
 
@@ -114,12 +119,28 @@ def test_what_cannot_work(name: str, value: Any, told: str) -> None:
         EnvWrapper(environment, 20, "cpu")
 
 
+@pytest.mark.parametrize("values", [[7, 2**31], lambda rng: -(2**31) - 1])
+def test_numbers_that_do_not_fit_into_int32_are_refused(values: Any) -> None:
+    with pytest.raises(
+        wd.WarpDriveError, match=r"attribute 'mass' of the environment is -?21474836\d\d, which does not"
+    ):
+        wd.PerReplica(values).rows("mass", seed=0, first_env=0, count=2)
+    assert wd.PerReplica([2**31 - 1, -(2**31)]).rows("mass", 0, 0, 2).tolist() == [2**31 - 1, -(2**31)]
+
+
 def test_a_plain_array_has_a_row_for_each_replica_or_more(backend: str) -> None:
     environment = Carts()
     environment.mass = np.linspace(1, 2, 5, dtype=np.float32)
     for replicas in (3, 5):
         seen, *_ = EnvWrapper(environment, replicas, backend).step(np.ones((replicas, 2, 1), np.float32))
         np.testing.assert_array_equal(seen[:, 0, 1].cpu().numpy(), environment.mass[:replicas])
+
+
+def test_an_index_computed_from_the_replica_needs_no_row_for_each(python_backend: str) -> None:
+    environment = Carts()
+    environment.step = reward_by_parity
+    _, rewards, *_ = EnvWrapper(environment, 5, python_backend).step(np.ones((5, 2, 1), np.float32))
+    assert rewards[:, 0].tolist() == [0.25, 0.5, 0.25, 0.5, 0.25]
 
 
 def test_a_plain_array_with_too_few_rows_is_refused(python_backend: str) -> None:

@@ -127,3 +127,9 @@ def test_distributions() -> None:
 def test_seeds_out_of_range_are_refused(seed: int) -> None:
     with pytest.raises(DefinitionError, match="seed is"):
         initial_rng(seed, 0, 1, 1)
+
+
+def test_global_indices_of_replicas_have_32_bits() -> None:
+    assert initial_rng(0, (1 << 32) - 2, 2, 1)[:, 0, 2].tolist() == [(1 << 32) - 2, (1 << 32) - 1]
+    with pytest.raises(DefinitionError, match="first_env is 4294967295: the global indices of 2 replicas from there"):
+        initial_rng(0, (1 << 32) - 1, 2, 1)

@@ -52,6 +52,15 @@ def test_a_variant_is_named_after_a_slash(monkeypatch: pytest.MonkeyPatch) -> No
         wd.make("tag_gridworld/tiny")
 
 
+def test_a_file_whose_import_was_interrupted_is_imported_again(tmp_path: Path) -> None:
+    file = tmp_path / "slow.py"
+    file.write_text("raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        registry.make(f"{file}:Game")
+    file.write_text("from warpdrive.envs.tag_gridworld import TagGridworld as Game\n")
+    assert isinstance(registry.make(f"{file}:Game"), TagGridworld)
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -81,6 +90,13 @@ def test_names_that_lead_nowhere(name: str, told: str) -> None:
         ("overcooked", {"layout": "large_room"}, "or all of a .layout file of the package"),
         ("overcooked", {"layout": "XPXX\nO1SX\nXDXX"}, "expected at least two: 1, 2 and so on"),
         ("smax", {"num_allies": 4}, "Did you mean 'scenario'?"),
+        ("smax", {"observation_type": "conic"}, "observation_type='unit_list'"),
+        ("battle", {"attack_opponent_reward": 0.2}, "Did you mean 'hit_reward'?"),
+        ("overcooked", {"reward_shaping_factor": 0.5}, "Did you mean 'shaping_coefficient'?"),
+        ("overcooked", {"num_agents": 2}, "Layouts mark the start of each chef with its number."),
+        ("lbf", {"num_agents": 2}, "Did you mean 'players'?"),
+        ("simple_spread", {"n_players": 2}, "Did you mean 'num_agents'?"),
+        ("simple_reference", {"words": 2}, "unexpected keyword argument 'words'. Its parameters: "),
         ("atari/pong", {"num_stack": 4}, "Did you mean 'frame_stack'?"),
         ("atari/pong", {"frame_skip": (4, 4)}, "frame_skip is (4, 4), expected a second number, exclusive, from 5 to"),
         ("atari/pong", {"players": 2, "mode": 0}, "mode is 0, but pong with players=2 has "),
@@ -92,6 +108,28 @@ def test_names_of_the_original_packages_are_told(name: str, given: dict[str, Any
     with pytest.raises(DefinitionError) as caught:
         registry.make(name, **given)
     assert told in str(caught.value)
+
+
+def test_names_are_strings_and_targets_are_classes_or_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+    make, register = registry.make, registry.register
+    for call, told in [
+        (
+            lambda: make(TagGridworld),
+            r"is the class TagGridworld, expected a string: a class is called, TagGridworld\(\)",
+        ),
+        (lambda: make(None), "the name of an environment is None, expected a string"),
+        (lambda: register(3, TagGridworld), "the name of an environment is 3"),
+        (
+            lambda: register("one", TagGridworld()),
+            "environment 'one' is registered with an object of type TagGridworld",
+        ),
+        (lambda: register("one", "some.module.Game"), "expected a subclass .* or its path package.module:Class"),
+        (lambda: register("one", dict), "is registered with the class dict"),
+    ]:
+        with pytest.raises(DefinitionError, match=told):
+            call()
+    assert not registry._registered
 
 
 def test_what_is_registered_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

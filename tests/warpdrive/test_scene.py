@@ -13,7 +13,7 @@ from warpdrive.errors import DefinitionError
 from warpdrive.scene.artist import Artist
 from warpdrive.scene.colours import DARK, LIGHT
 from warpdrive.scene.raster import Raster
-from warpdrive.scene.scene import Polygon, Scene, Text
+from warpdrive.scene.scene import Image, Polygon, Scene, Text
 from warpdrive.training.web.page import web_page
 
 
@@ -177,6 +177,23 @@ def test_shapes_and_colours_that_do_not_exist_are_named(size, message):
         wd.replay(wd.EnvWrapper(env, env_backend="cpu"))
 
 
+@wd.kernel
+def draw_inside_out(shapes, x):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    wd.draw.circle(shapes, 0, x[env, agent], 0.0, 1.0, wd.draw.RED)
+    wd.draw.sector(shapes, 1, x[env, agent], 0.0, 0.5 - agent, 0.0, 1.0, wd.draw.BLUE)
+
+
+def test_negative_radii_are_named():
+    env = Walkers()
+    env.draw = draw_inside_out
+    with pytest.raises(DefinitionError, match=r"drew shape 1 of agent 1 with the radius -0.5, expected 0 or more"):
+        wd.replay(wd.EnvWrapper(env, env_backend="cpu"))
+
+
+CORNERS = np.array([[0, 0], [1, 0], [1, 1]], np.float32)
+
+
 @pytest.mark.parametrize(
     ("scenery", "message"),
     [
@@ -185,7 +202,25 @@ def test_shapes_and_colours_that_do_not_exist_are_named(size, message):
         (lambda state: Scene((0, 1)), r"scenery of Walkers returned a Scene whose view is \(0, 1\), expected"),
         (lambda state: Scene((0, 1, 0, 1), polygons=[3]), "whose polygons contain 3, expected Polygon"),
         (lambda state: Scene((0, 1, 0, 1), texts=[Text(0, 0, "", 1, 99)]), "whose texts have the colour 99"),
+        (
+            lambda state: Scene((0, 1, 0, 1), texts=[Text(0, 0, "", 1, -1)]),
+            r"whose texts have the colour -1, expected 0 to \d+$",
+        ),
         (lambda state: Scene((0, 1, 0, 1), polygons=[Polygon([(0, 0)])]), r"have the points \[\(0, 0\)\], expected"),
+        (
+            lambda state: Scene((0, 1, 0, 1), polygons=[Polygon(CORNERS, "red")]),
+            "polygons have the colour 'red', expected",
+        ),
+        (
+            lambda state: Scene((0, 1, 0, 1), polygons=[Polygon(np.full((3, 2), np.nan))]),
+            "expected .* finite coordinates",
+        ),
+        (lambda state: Scene((0, 1, 0, 1), polygons=[Polygon(CORNERS[:1])]), "expected .* two or more"),
+        (lambda state: Scene((0, 1, 0, 1), texts=[Text(0, 0, 7, 1)]), "texts contain the text 7, expected a string"),
+        (
+            lambda state: Scene((0, 1, 0, 1), images=[Image(np.zeros((4, 4, 3)), (0, 1, 0, 1))]),
+            r"images have the pixels an array float64 \[4, 4, 3\], expected uint8 \[height, width, 3\]",
+        ),
         (
             lambda state: Scene((0, 1, 0, 1), np.zeros((1, 3))),
             r"whose shapes are an array \[1, 3\], expected \[n, 12\]",

@@ -1,4 +1,4 @@
-"""Requirements of each backend, with remedies for those a machine does not meet.
+"""Requirements of each backend, with remedies for unmet ones.
 
 Errors of ``load_backend``, the selection of ``"auto"`` and ``warpdrive doctor`` are derived from these requirements and
 from the detected machine (``system_info``).
@@ -7,7 +7,7 @@ from the detected machine (``system_info``).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from warpdrive.backends.system_info import CudaLibrary, Machine
@@ -15,7 +15,7 @@ from warpdrive.backends.system_info import CudaLibrary, Machine
 MIN_CAPABILITY = (7, 0)
 """Minimum compute capability: from Volta on, threads of one warp can wait for each other individually."""
 
-LEAST_CAPABILITY_OF_CUDA_13 = (7, 5)
+MIN_CAPABILITY_OF_CUDA_13 = (7, 5)
 """Minimum compute capability for CUDA 13, which compiles for Turing and newer (CUDA 13.0 release notes)."""
 
 _GET_PYTORCH = "pytorch.org/get-started/locally"
@@ -91,7 +91,8 @@ def _card_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
 def numba_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
     """Yield the unmet requirements of the Numba CUDA backend on the GPU of ``process_id``."""
     yield from _gpu_lacks(machine, process_id)
-    install = _command("numba-cuda[{}]", machine=machine)
+    packages = ("numba-cuda[{}]",)
+    install = _command(*packages, machine=machine)
     if "numba-cuda" not in machine.packages:
         yield Lack("numba-cuda is not installed", install)
         return
@@ -99,7 +100,7 @@ def numba_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
     if nvvm is None:
         yield Lack("numba-cuda's compiler NVVM is not installed", install)
         return
-    yield from _compiler_lacks("NVVM", nvvm, linker, install, machine, process_id)
+    yield from _compiler_lacks("NVVM", nvvm, linker, packages, machine, process_id)
 
 
 def pycuda_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
@@ -107,16 +108,22 @@ def pycuda_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
     yield from _gpu_lacks(machine, process_id)
     if "pycuda" not in machine.packages:
         yield Lack("PyCUDA is not installed", "pip install pycuda (it is built from source, with the CUDA toolkit)")
-    install = _command("cuda-bindings", "cuda-toolkit[nvrtc]", machine=machine)
+    packages = ("cuda-bindings", "cuda-toolkit[nvrtc]")
     nvrtc = machine.cuda_libraries.get("nvrtc")
     if nvrtc is None or "cuda-bindings" not in machine.packages:
+        install = _command(*packages, machine=machine)
         yield Lack("the compiler NVRTC, or cuda-bindings to call it, is not installed", install)
     else:  # NVRTC generates machine code without a linker
-        yield from _compiler_lacks("NVRTC", nvrtc, nvrtc, install, machine, process_id)
+        yield from _compiler_lacks("NVRTC", nvrtc, nvrtc, packages, machine, process_id)
 
 
 def _compiler_lacks(
-    name: str, compiler: CudaLibrary, linker: CudaLibrary | None, install: str, machine: Machine, process_id: int
+    name: str,
+    compiler: CudaLibrary,
+    linker: CudaLibrary | None,
+    packages: Sequence[str],
+    machine: Machine,
+    process_id: int,
 ) -> Iterator[Lack]:
     """Yield the version conflicts between a compiler, the linker of its PTX, the driver and the GPU.
 
@@ -130,7 +137,7 @@ def _compiler_lacks(
     if ((found[0], 0) if linker else found) > supported:
         yield Lack(
             f"{name} {compiler.version} is newer than the NVIDIA driver, which supports CUDA {_text(supported)}",
-            f"{install}, or install a newer driver (nvidia.com/drivers)",
+            f"{_command(*packages, machine=machine)}, or install a newer driver (nvidia.com/drivers)",
         )
     if linker is not None and linker.version is not None and _version(linker.version) < found:
         yield Lack(
@@ -138,11 +145,11 @@ def _compiler_lacks(
             "pip install --upgrade " + ("nvidia-nvjitlink" if found[0] >= 13 else f"nvidia-nvjitlink-cu{found[0]}"),
         )
     gpu = machine.driver.gpus[gpu_of(process_id, machine)]
-    if found[0] >= 13 and MIN_CAPABILITY <= gpu.capability < LEAST_CAPABILITY_OF_CUDA_13:
+    if found[0] >= 13 and MIN_CAPABILITY <= gpu.capability < MIN_CAPABILITY_OF_CUDA_13:
         yield Lack(
-            f"{name} {compiler.version} compiles for compute capability {_text(LEAST_CAPABILITY_OF_CUDA_13)} and "
+            f"{name} {compiler.version} compiles for compute capability {_text(MIN_CAPABILITY_OF_CUDA_13)} and "
             f"newer; {gpu.name} has {_text(gpu.capability)}",
-            _command("numba-cuda[{}]", machine=machine, most=(12, 9)),
+            _command(*packages, machine=machine, most=(12, 9)),
         )
 
 

@@ -28,8 +28,8 @@ class MachineCode(NamedTuple):
 class PortableCode(NamedTuple):
     """Code of a kernel for its arguments, before any processor is chosen.
 
-    Words of the table are of 64 bits, whatever the width of pointers. The table has, for each of ``arrays`` in order,
-    its address, its shape, and its strides in bytes.
+    Words of the table have 64 bits, independent of the width of pointers. The table has, for each of ``arrays`` in
+    order, its address, its shape, and its strides in bytes.
 
     Attributes:
         name: Name of the kernel.
@@ -79,7 +79,7 @@ class RepeatableLaunch(Protocol):
         replicas from ``i * num_envs // n`` to ``(i + 1) * num_envs // n``.
 
         Args:
-            counter: Parameter that counts the launches, an array of one int32; each part counts in an array of its own.
+            counter: Parameter that counts the launches, an array of one int32; each part has its own.
             steps: Number of launches.
             before: Machine code that runs before each launch, in order.
 

@@ -10,7 +10,7 @@ import numpy as np
 from warpdrive.backends.shared.tensors import is_tensor
 from warpdrive.kernels.configuration import Configuration
 from warpdrive.kernels.errors import KernelError
-from warpdrive.kernels.kernel import Kernel
+from warpdrive.kernels.kernel import Kernel, keep_launcher
 
 KEPT_LAUNCHES = 8
 """Maximum number of bound launches that a launcher keeps, one for each combination of argument kinds."""
@@ -37,15 +37,15 @@ class BoundLaunch(Protocol):
         """Launch the kernel with other arguments of the same kinds; return False if that is not possible now."""
 
     def release_arguments(self) -> bool:
-        """Release the arguments; return True if :meth:`run_with` can take others."""
+        """Release the arguments; return True if :meth:`run_with` accepts new ones."""
 
 
 def launcher(kernel: Kernel, configuration: Configuration) -> Callable[..., None]:
     """Return a function that launches the kernel with the arguments it is called with."""
-    launchers = kernel.memory.setdefault("launchers", {})
-    if configuration not in launchers:
-        launchers[configuration] = _make_launcher(kernel, configuration)
-    found: Callable[..., None] = launchers[configuration]
+    launchers: dict[Configuration, Callable[..., None]] = kernel.memory.setdefault("launchers", {})
+    found = launchers.get(configuration)
+    if found is None:
+        found = keep_launcher(launchers, configuration, _make_launcher(kernel, configuration))
     return found
 
 

@@ -1,7 +1,7 @@
 """Kernel checks on any machine: races, bounds, uninitialised memory, divergence, order, float64, NaN.
 
-An interpreter runs a kernel thread by thread and sees every memory access. ``docs/guides/checks.md`` describes what is
-reported and what is not.
+An interpreter runs a kernel thread by thread and logs every memory access. ``docs/guides/checks.md`` describes the
+findings and the limits.
 
 ``linking`` converts a kernel function to a Python function, which ``interpreter`` runs on a grid of threads, each a
 generator that yields at barriers; ``debugger`` (``wd.debug``) consists of these alone. ``checked_interpreter`` adds the
@@ -9,12 +9,12 @@ arithmetic of compiled code (``arithmetic``) and arrays (``arrays``, ``memory``)
 ``access_log``, with the order of ``happens_before``, or ``null_log``, which only counts steps.
 
 ``launch`` passes a kernel through the front end (``language``), runs it with the access log and, only if threads
-accessed an element in no given order, again in other orders (``schedules``): without such accesses the result cannot
-depend on the order. ``inference`` asks numba for types, in which ``float64`` finds the origins of float64. Findings are
-collected in a ``Report`` (``findings``, ``advice``). ``environment`` is a backend that runs an environment's fused
-kernels in the interpreter: ``EnvWrapper`` accepts any ``Backend`` as ``env_backend``. ``behaviour`` plays an
-environment, ``backends`` compares all backends of the machine, and ``complete`` runs all checks. ``programs`` checks
-the launches of any program of ``numba.cuda``, and ``pytest_plugin`` those of tests.
+accessed an element in an undefined order, again in other orders (``schedules``): without such accesses the result
+cannot depend on the order. ``inference`` asks numba for types, in which ``float64`` finds the origins of float64.
+Findings are collected in a ``Report`` (``findings``, ``advice``). ``environment`` is a backend that runs an
+environment's fused kernels in the interpreter: ``EnvWrapper`` accepts any ``Backend`` as ``env_backend``. ``behaviour``
+plays an environment, ``backends`` compares all backends of the machine, and ``complete`` runs all checks. ``programs``
+checks the launches of any program of ``numba.cuda``, and ``pytest_plugin`` those of tests.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ class AccessLog(NullLog):
             block: The array.
             address: Address of the element.
             value: The number.
-            element: What is stored instead.
+            element: The stored value.
         """
         dtype = np.asarray(element).dtype if block.array.dtype.names else block.array.dtype
         is_fraction = isinstance(value, (float, np.floating))

@@ -56,7 +56,7 @@ class Log(Protocol):
             block: Memory of the element.
             address: Address of the element.
             value: The number.
-            element: What is stored instead.
+            element: The stored value.
         """
 
     def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:

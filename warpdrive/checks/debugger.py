@@ -18,7 +18,7 @@ from warpdrive.kernels.kernel import Kernel, kernel
 
 
 class _LocatedInterpreter(Interpreter):
-    """Interpreter that knows the running thread."""
+    """Interpreter that tracks the running thread."""
 
     thread = block = 0
 

@@ -1,7 +1,7 @@
 """Detection of unnecessary float64 computations, which a GPU runs at a fraction of its speed.
 
 The origin of float64 is reported: a literal, an integer, an argument. Computations that follow from it are not reported
-again, nor are those required by float64 arrays; nothing is reported unless there are other float arrays. Comparisons
+again, nor are those required by float64 arrays; there are no findings unless there are other float arrays. Comparisons
 with a literal that float32 represents exactly compile to float32 comparisons, and those of integers with a literal to
 integer comparisons. Integers are int64 in nearly all of numba's arithmetic: of them only arrays are reported.
 """

@@ -23,7 +23,7 @@ from warpdrive.kernels.language import (
     BARRIERS,
     FENCES,
     GRID_BARRIER,
-    MEETINGS,
+    SYNC_POINTS,
     WARP,
     WARP_BARRIER,
     WARP_FUNCTIONS,
@@ -154,7 +154,7 @@ class Interpreter:
         return functions[key]
 
     def begin_block(self, block: int) -> None:
-        """Handle the begin of a block."""
+        """Handle the start of a block."""
 
     def suspend_block(self, block: int) -> None:
         """Handle a block whose threads have reached a barrier of the grid."""
@@ -163,7 +163,7 @@ class Interpreter:
         """Handle the resumption of a block after a barrier of the grid."""
 
     def begin_thread(self, thread: int) -> None:
-        """Handle the begin, or resumption, of a thread."""
+        """Handle the start, or resumption, of a thread."""
 
     def barrier(self) -> None:
         """Handle a barrier that the threads of a block have passed."""
@@ -265,7 +265,7 @@ class Interpreter:
         return {
             **PLAIN,
             **fences,
-            **dict.fromkeys(MEETINGS),
+            **dict.fromkeys(SYNC_POINTS),
             "lanemask_lt": lambda: np.uint32((1 << self.thread_index.lane) - 1),
             "threadIdx": self.thread_index,
             "laneid": self.thread_index,
@@ -343,7 +343,7 @@ class ThreadLinker(Linker):
         Returns:
             The expression that replaces the call.
         """
-        if path in MEETINGS:
+        if path in SYNC_POINTS:
             kind = "grid" if path == GRID_BARRIER else "block" if path in BARRIERS and path != WARP_BARRIER else "warp"
             given: ast.expr = node.args[0] if node.args and kind == "block" else ast.Constant(None)
             if path in WARP_FUNCTIONS:

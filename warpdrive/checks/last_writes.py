@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 import numpy.typing as npt
@@ -80,10 +81,10 @@ class LastWrites:
         """Return the arrays of an interpreted step, with the lines that wrote their elements; none if it is long."""
         backend = _LineBackend()
         try:
-            wrapper = EnvWrapper(self.env, 1, backend, auto_reset=False)
-            wrapper.ctx.load_state(saved[None])
-            backend.launches.clear()
-            wrapper.step(nested(action_arrays(self.env), lambda array: actions[array.name][None]))
+            with closing(EnvWrapper(self.env, 1, backend, auto_reset=False)) as wrapper:
+                wrapper.ctx.load_state(saved[None])
+                backend.launches.clear()
+                wrapper.step(nested(action_arrays(self.env), lambda array: actions[array.name][None]))
         except KernelError:  # of a check: the kernels have been compiled
             return {}
         return {block.name: block for each in backend.launches for block in each.interpreter.arguments.values()}

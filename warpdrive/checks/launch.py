@@ -48,8 +48,8 @@ def check_launch(
             block may take ten times as many together. A kernel that takes more is reported as endless.
 
     Returns:
-        A report with the lists ``races``, ``bounds``, ``uninitialised``, ``divergence``, ``float64``, ``order``,
-        ``endless`` and ``nan``, and the property ``clean``.
+        A report with the lists ``races``, ``bounds``, ``uninitialised``, ``divergence``, ``arithmetic``,
+        ``conversions``, ``broadcasts``, ``float64``, ``order``, ``endless`` and ``nan``, and the property ``clean``.
 
     Raises:
         KernelError: If the kernel cannot run: it raises an exception, is not part of the kernel language, or does not

@@ -18,8 +18,8 @@ from warpdrive.kernels.language import (
     GRID,
     INDICES,
     KEYWORDS,
-    MEETINGS,
     SPACES,
+    SYNC_POINTS,
     Intrinsic,
     intrinsic_named,
     intrinsic_of,
@@ -208,7 +208,7 @@ def _has_barrier(source: FunctionSource, callers: tuple[Any, ...]) -> bool:
     for node in ast.walk(linker.definition):
         if isinstance(node, ast.Call):
             value = linker.value_of(node.func)
-            if path_of(value) in MEETINGS:
+            if path_of(value) in SYNC_POINTS:
                 return True
             callee = device_source(value)
             if callee is not None and _has_barrier(linker.bound(copy_tree(node), callee), (*callers, own)):

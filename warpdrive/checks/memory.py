@@ -55,7 +55,7 @@ class Block:
 
 
 def mark_mixed(blocks: Sequence[Block]) -> None:
-    """Set ``is_mixed`` for the arrays that overlap others with another element size."""
+    """Set ``is_mixed`` for arrays that overlap arrays with another element size."""
     for block in blocks:
         low, high = _extent(block.array)
         for other in blocks:

@@ -26,7 +26,7 @@ class EndlessError(KernelError):
 
 
 class NullLog:
-    """Log of all events of a launch (see :class:`warpdrive.checks.arrays.Log`) that reports nothing.
+    """Log of all events of a launch (see :class:`warpdrive.checks.arrays.Log`) that discards them.
 
     Args:
         grid: Grid of the launch, which names blocks and threads.

@@ -73,8 +73,8 @@ class Difference:
         step: The number of the step in the episode; 0 for first observations.
         replica: The replica.
         actions: The actions of all agents in this step, by name.
-        whole_episodes: True if the reference only shared the start of the episode; False if it shared the state before
-            the step.
+        whole_episodes: True if the reference shared the start state of the episode only; False if it shared the state
+            before the step.
         count: The number of steps in which the array differs.
     """
 
@@ -128,10 +128,10 @@ class ParityReport:
         terminated: The number of these that ended other than by the time limit.
         arrays: The names of the arrays compared, with the largest absolute difference within the tolerance.
         not_observed: The names of arrays of observations that the reference does not return.
-        doubtful: The number of steps in which a decision differs that depends on rounding: the kernels decide like the
-            reference from a state that differs by no more than the tolerance. More than one in a hundred steps, and
+        doubtful: The number of steps whose difference is explained by rounding: from another state within the
+            tolerance, the result of the kernels is that of the reference. More than one in a hundred steps, and
             more than one, count as a difference. Steps in which only arrays of ``differences`` differ are not examined.
-        first_doubtful: The first of them.
+        first_doubtful: The first of these steps.
         differences: The first difference of each array, in the order of their occurrence.
     """
 
@@ -158,7 +158,7 @@ class ParityReport:
 
     @property
     def is_doubtful(self) -> bool:
-        """True if more decisions depend on rounding than rounding explains."""
+        """True if there are too many ``doubtful`` steps."""
         return self.doubtful > max(1, self.steps // 100)
 
     def __bool__(self) -> bool:
@@ -171,9 +171,11 @@ class ParityReport:
         return {"equal": bool(self), **vars(self), "first_doubtful": doubtful, "differences": differences}
 
     def __str__(self) -> str:
-        result = f"{len(self.differences)} arrays differ" if len(self.differences) > 1 else "1 array differs"
-        if not self.differences:
-            result = "too many decisions depend on rounding: look at the border" if self.is_doubtful else "equal"
+        if self.differences:
+            result = f"{len(self.differences)} arrays differ" if len(self.differences) > 1 else "1 array differs"
+        else:
+            by_rounding = "too many decisions depend on rounding: check their comparisons, such as < or <="
+            result = by_rounding if self.is_doubtful else "equal"
         head = f"{self.environment} and {self.reference}: {result}"
         done = f"{self.steps:,} steps and {self.episodes:,} episodes compared, {self.terminated:,} terminated"
         names = ", ".join(f"{name} {largest:.1e}" if largest else name for name, largest in self.arrays.items())
@@ -200,7 +202,7 @@ def check_parity(
     backend: str | Backend = "auto",
     on_episodes: Callable[[int], None] = lambda number: None,
 ) -> ParityReport:
-    """Step a reference beside an environment, from the same states with the same actions, and compare what they return.
+    """Step an environment and a reference from the same states with the same actions, and compare the results.
 
     ```python
     def test_my_game():
@@ -216,22 +218,23 @@ def check_parity(
 
     Args:
         environment: The environment, or its registered name.
-        reference: A :class:`Reference`, an environment of Gymnasium or a parallel environment of PettingZoo; a class of
-            one of them, or a function of the environment that returns one; or ``package.module:Name`` of any of these.
-            By default the reference that the environment names, otherwise its ``reference_step``.
+        reference: A :class:`Reference`, a Gymnasium environment or a PettingZoo parallel environment; a class of these,
+            or a function that returns one for the environment; or ``package.module:Name`` of any of these. If None, the
+            reference that the environment specifies, otherwise its ``reference_step``.
         episodes: The minimum number of episodes that end, in each of the two comparisons.
         seed: The seed of start states, actions and random numbers.
         steps: The minimum number of replica steps, in each of the two comparisons.
-        whole_episodes: If True, the reference only shares the start of each episode; if False, it is put into the state
-            of the kernels before each step. If None, both, except: whole episodes only if the state has no floats, as
-            nothing rounds; single steps only if it has, and the environment states no tolerance for episodes.
+        whole_episodes: If True, the reference shares the start state of each episode only; if False, it is set to the
+            state of the kernels before each step. If None, both, except: whole episodes only if the state has no
+            floats, as nothing is rounded; single steps only if it has and there is no tolerance for episodes.
         tolerance: The largest difference of floats, absolute for values between -1 and 1, relative beyond. If None,
-            that which the environment states for the comparison, otherwise 1e-5.
+            the tolerance that the environment specifies, otherwise 1e-5.
         act: The policy, ``act(environment, observations, rng)``: maps the observations of all replicas, by name, to
-            actions ``[replicas, num_agents, ...]``. If None, that which the environment names, otherwise random.
+            actions ``[replicas, num_agents, ...]``. If None, the policy that the environment specifies, or random
+            actions.
         replicas: The number of replicas.
         backend: The backend of the kernels, or its name.
-        on_episodes: A callback that gets the number of episodes after each step.
+        on_episodes: A callback, called with the number of episodes after each step.
 
     Returns:
         The report.
@@ -326,7 +329,7 @@ class _Comparison:
 
     @cached_property
     def trials(self) -> Trials:
-        """Replicas that try other states within the tolerance."""
+        """Replicas for trials from other states within the tolerance."""
         return Trials(lambda: self.env, self.wrapper.backend, False, self.seed)
 
     def run(self, episodes: int, steps: int, act: Act, on_episodes: Callable[[int], None]) -> None:
@@ -370,7 +373,7 @@ class _Comparison:
         return {name: _as_array(value) for name, value in returned.items()} | self._observed(reference)
 
     def _clipped(self, actions: Arrays) -> Arrays:
-        """Clip actions of a Box to its bounds, as `EnvWrapper.step` does, and references may not."""
+        """Clip actions of a Box to its bounds, as ``EnvWrapper.step`` does but references may not."""
         boxes = [(array.name, array.space) for array in self.acted if isinstance(array.space, spaces.Box)]
         return actions | {name: np.clip(actions[name], box.low, box.high) for name, box in boxes}
 

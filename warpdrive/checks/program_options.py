@@ -1,4 +1,4 @@
-"""Options of the checks of a program's launches, without what the checks import."""
+"""Options of the checks of a program's launches, without the imports of the checks."""
 
 from __future__ import annotations
 

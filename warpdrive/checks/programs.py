@@ -59,7 +59,7 @@ class _LimitedLog(AccessLog):
 
 
 class _Blocks:
-    """Order of execution: the outermost blocks first, then others spread over the grid, as long as steps are left."""
+    """Order of execution: the outermost blocks first, then blocks spread over the grid, as long as steps are left."""
 
     def __init__(self, log: _LimitedLog, needs_all: bool) -> None:
         self.log, self.needs_all = log, needs_all
@@ -263,7 +263,7 @@ class Checks:
             known.launches += 1
 
     def summary(self) -> str:
-        """Return the number of findings and launches, and what was not checked, in lines."""
+        """Return lines with the numbers of findings and launches, and of those not checked."""
         lines = [f"{len(self.found)} finding{'s' * (len(self.found) != 1)}" if self.found else "nothing found"]
         checked = sum(kernel.whole for kernel in self.coverage.values())
         kernels = f"{len(self.coverage)} kernel{'s' * (len(self.coverage) != 1)}"

@@ -1,4 +1,4 @@
-"""References that :func:`warpdrive.testing.check_parity` steps beside an environment."""
+"""References with which :func:`warpdrive.testing.check_parity` compares an environment."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class GymnasiumReference:
         self._attributes = _Attributes(environment, self.original, put)
         self._discrete = isinstance(original.action_space, gymnasium.spaces.Discrete)
         self._seen: Any = None
-        self.original.reset(seed=0)  # some originals create what their step needs
+        self.original.reset(seed=0)  # some originals create attributes for their step in it
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Put the original into a state."""

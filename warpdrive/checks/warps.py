@@ -11,11 +11,11 @@ from warpdrive.kernels.language import SHUFFLES, WARP
 
 
 def warp_result(path: str, given: Mapping[int, Sequence[Any]], lane: int, arguments: Sequence[Any]) -> Any:
-    """Return what a function of a warp returns to one of the threads that have met.
+    """Return the result of a warp function for one of the threads that have met.
 
     Args:
         path: Name of the function.
-        given: Arguments of the threads that take part, by lane.
+        given: Arguments of the participating threads, by lane.
         lane: Lane of the thread.
         arguments: Arguments of the thread.
 

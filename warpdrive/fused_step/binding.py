@@ -29,7 +29,7 @@ class Binding:
     Args:
         environment: The environment.
         functions: Its kernel functions.
-        context: The device context that holds the arrays.
+        context: The device context of the arrays.
         arrays: Names of the arrays that kernel functions may access.
         constants: Names of those that are read-only.
     """
@@ -105,7 +105,7 @@ class Binding:
         )
 
     def _advice(self, name: str) -> str:
-        """Return advice about an unbound name: the arrays of a space that has others than it, or the nearest name."""
+        """Return advice about an unbound name: the arrays that exist for its space instead, or the nearest name."""
         for array, space in (("observations", "observation_space"), ("actions", "action_space")):
             if name == array or name.removeprefix(f"{array}_") in self.environment.policy_tags:
                 names = sorted(known for known in self.arrays if known == array or known.startswith(f"{array}_"))
@@ -165,7 +165,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]
 
 
 def _is_replica(node: ast.expr) -> bool:
-    return ast.unparse(node).endswith("blockIdx.x")
+    return isinstance(node, ast.Attribute) and ast.unparse(node).endswith("blockIdx.x")
 
 
 def may_change(kernel: KernelFunction, name: str) -> bool:

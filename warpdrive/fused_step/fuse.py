@@ -2,7 +2,7 @@
 
 The functions of ``sampler``, ``rollout_writer``, ``episode_log`` and ``resetter`` and those of the user are called in
 the order of a step. The result is a ``Fusion`` (``kernels/fusion.py``), from which a backend generates the source that
-it compiles; backends know nothing of environments. An environment has three: the reset, a step with the caller's
+it compiles; backends are independent of environments. An environment has three: the reset, a step with the caller's
 actions, and a step that samples actions and records.
 
 Arrays of the device context have the names of the kernel functions' parameters. The library's own contain a dot
@@ -144,9 +144,9 @@ def fuse_step(
 
 
 def fuse_actions(environment: Environment, binding: Binding, drawn: bool = False) -> FusedKernel:
-    """Build the kernel that samples actions from the policy outputs and records nothing.
+    """Build the kernel that samples actions from the policy outputs without recording.
 
-    A step with given actions follows it: actions of people take the place of some of the samples in between.
+    It is followed by a step with given actions: in between, actions of human players replace some of the samples.
 
     Args:
         environment: The environment.
@@ -215,7 +215,7 @@ def fuse_running_step(environment: Environment, binding: Binding, auto_reset: bo
     Args:
         environment: The environment.
         binding: The binding of its kernels' parameters.
-        auto_reset: If True, the other replicas start a new episode; otherwise they remain as they are.
+        auto_reset: If True, the other replicas start a new episode; otherwise they remain unchanged.
 
     Returns:
         The fused kernel.
@@ -228,7 +228,7 @@ def fuse_running_step(environment: Environment, binding: Binding, auto_reset: bo
     with fused.when("running"):
         _begin_step(fused)
         _advance(fused, binding)
-        fused.call(episode_log.add_rewards, running_return="episode.running_return")
+        _add_rewards(fused)
         fused.call(episode_log.is_done, result="done")
         with fused.when("done"):
             _end_episode(fused)
@@ -258,6 +258,8 @@ def fuse_reset(environment: Environment, binding: Binding, selected: bool = Fals
 
 
 def _begin_step(fused: FusedKernel) -> None:
+    if "active" in fused.context:
+        fused.call(episode_log.note_acting, acted="episode.acted")
     fused.call(episode_log.begin_step)
     if CONTINUED in fused.context:
         fused.call(resetter.clear_continued)
@@ -265,7 +267,7 @@ def _begin_step(fused: FusedKernel) -> None:
 
 
 def _act(fused: FusedKernel, environment: Environment, sampled: bool, drawn: bool) -> None:
-    """Provide the actions of a step, record them and what they were chosen from, and begin the step."""
+    """Provide the actions of a step, record them and the policy outputs, and begin the step."""
     context = fused.context
     if drawn:
         for array in action_arrays(environment):
@@ -293,14 +295,18 @@ def _end_step(
 ) -> None:
     """Record the results of a step, and reset the replicas whose episodes have ended."""
     context, observations = fused.context, observation_arrays(environment)
-    fused.call(episode_log.add_rewards, running_return="episode.running_return")
+    _add_rewards(fused)
     if sampled:
         if adaptation_of(environment).team_rewards:
-            arrays = {"team": "constant.team.number", "share": "constant.team.share", "slot": "rollout.step"}
-            record = rollout_writer.record_team_reward
             if "active" in context:
-                record, arrays["acted"] = rollout_writer.record_present_team_reward, "rollout.active"
-            fused.call(record, record="rollout.rewards", **arrays)
+                fused.barrier()  # of the cleared rewards
+            fused.call(
+                rollout_writer.record_team_reward,
+                team="constant.team.number",
+                share="constant.team.share",
+                record="rollout.rewards",
+                slot="rollout.step",
+            )
         else:
             _record(fused, rollout_writer.record_per_agent, "rewards")
         for name in ("terminated", "truncated"):
@@ -339,6 +345,12 @@ def _advance(fused: FusedKernel, binding: Binding) -> None:
     _observe(fused, binding)
     fused.call(episode_log.end_step, episode_length="constant.episode_length")
     fused.barrier()
+
+
+def _add_rewards(fused: FusedKernel) -> None:
+    if "active" in fused.context:
+        fused.call(episode_log.clear_absent_rewards, acted="episode.acted")
+    fused.call(episode_log.add_rewards, running_return="episode.running_return")
 
 
 def _choose_start(fused: FusedKernel) -> None:

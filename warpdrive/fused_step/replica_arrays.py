@@ -151,7 +151,7 @@ def _alike(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
 def _check_pool_size(pool_size: int, starts: list[State], seconds: float) -> None:
     """Raise :class:`DefinitionError` if the pool would exceed memory or time limits, judging by the first states.
 
-    The seconds are those of all states but the first.
+    ``seconds`` is the time of all states but the first.
     """
     drawn = len(starts) - 1
     needed = pool_size * sum(value.nbytes + _PYTHON_BYTES for value in starts[0].values())
@@ -257,6 +257,8 @@ def _fill(environment: Environment, context: DeviceContext, starts: list[State],
     context.put("constant.episode_length", np.array([environment.episode_length], np.int32))
     _fill_streams(context, seed, first_env, agents)
     context.put("sampler.greedy", np.zeros(1, np.int32))
+    if "active" in context:
+        context.zeros("episode.acted", (context.num_envs, agents), torch.bool)
     if original_of(environment) is not environment:
         for name, values in team_of(environment)._asdict().items():
             context.put(f"constant.team.{name}", values)

@@ -4,9 +4,9 @@
 captured launch can be replayed for every step.
 
 ``observations`` is an ordinary state array, from which slot t + 1 is copied in the same launch, while it is in the
-cache. An environment may therefore write a part of its observations and rely on the rest, which would not hold if it
-wrote to the slots directly. Final observations are recorded for truncated episodes only, in as many slots as a replica
-can have truncations in a rollout: values are bootstrapped exactly, without a second forward pass over all steps.
+cache. An environment may therefore update a part of its observations only, which it could not if it wrote to the slots
+directly. Final observations are recorded for truncated episodes only, in as many slots as a replica can have
+truncations in a rollout: values are bootstrapped exactly, without a second forward pass over all steps.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import numpy as np
 from numba import cuda
 
 from warpdrive.kernels.kernel import device_function
-
-_INFINITY = np.float32(np.inf)
 
 
 @device_function
@@ -48,28 +46,6 @@ def record_team_reward(rewards, team, share, record, slot):  # type: ignore[no-u
     for other in range(team.shape[0]):
         if team[other] == team[agent]:
             total += rewards[env, other]
-    record[slot[0], env, agent] = total * share[agent]
-
-
-@device_function
-def record_present_team_reward(rewards, team, share, acted, record, slot):  # type: ignore[no-untyped-def]
-    """Record a team's reward as :func:`record_team_reward` does; non-finite rewards of inactive agents count as 0.
-
-    Args:
-        rewards: ``[num_envs, num_agents]`` float32, rewards of this step.
-        team: ``[num_agents]`` int32, equal for the agents of one team.
-        share: ``[num_agents]`` float32, factor of the sum.
-        acted: ``[num_steps, num_envs, num_agents]`` bool, True if the agent was in the episode when it acted.
-        record: ``[num_steps, num_envs, num_agents]``, rollout.
-        slot: ``[1]`` int32, index t of the step.
-    """
-    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    total = np.float32(0.0)
-    for other in range(team.shape[0]):
-        if team[other] == team[agent]:
-            reward = rewards[env, other]
-            if acted[slot[0], env, other] or abs(reward) < _INFINITY:
-                total += reward
     record[slot[0], env, agent] = total * share[agent]
 
 

@@ -38,7 +38,7 @@ class WarpDriveClass(TaskClass):
         return registry.make(_registered(self.name), **self.config)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what experiments save."""
+        """Return the state that experiments save."""
         return {"name": self.name, "config": self.config}
 
     def get_env_fun(

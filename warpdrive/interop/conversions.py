@@ -1,4 +1,4 @@
-"""Environments for libraries that are optional: each is imported when its function is called."""
+"""Conversions for optional libraries, which are imported when the function is called."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def to_pettingzoo(
         replica: The index of the replica. Other replicas of an EnvWrapper are neither stepped nor reset, but a seed
             applies to all.
         render_mode: ``"rgb_array"`` or ``"human"`` to enable ``render()``.
-        max_cycles: The number of steps after which an episode is truncated, if before its own limit.
+        max_cycles: The number of steps after which an episode is truncated, if less than ``episode_length``.
         options: Further arguments of :class:`warpdrive.EnvWrapper`: ``env_backend``, ``seed``, ``env_config``, ...
 
     Returns:
@@ -101,7 +101,7 @@ def to_rsl_rl(env: EnvWrapper | Environment | str, num_envs: int | None = None, 
             and of :class:`warpdrive.EnvWrapper`.
 
     Returns:
-        The environment, with tensors on the device. Discrete actions are the largest of an output per choice.
+        The environment, with tensors on the device. A Discrete action is the argmax over one output per choice.
 
     Raises:
         DefinitionError: If the environment or an argument is invalid.

@@ -1,4 +1,4 @@
-"""Gymnasium's vector environments, and single ones, over replicas on the device."""
+"""Gymnasium environments, vectorized or single, of replicas on the device."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def register_environments() -> None:
 
 
 def _register(name: str, class_name: str) -> None:
-    """Register an environment; ids that exist remain as they are."""
+    """Register an environment; existing ids are not replaced."""
     from gymnasium.envs.registration import register, registry
 
     env_id = f"{NAMESPACE}/{class_name}-v{VERSION}"

@@ -21,9 +21,9 @@ RENDER_FPS = 30
 class PettingZooEnv(ParallelEnv[str, Any, Any]):
     """One replica as a ``ParallelEnv``; see :func:`warpdrive.to_pettingzoo`.
 
-    Agents are called ``<tag>_<index>``. An agent that leaves the episode is terminated. In a game in turns all agents
+    Agents are called ``<tag>_<index>``. An agent that leaves the episode is terminated. In a turn-based game all agents
     are in the episode until it ends, and ``active`` in the info of an agent is True if it is its turn; the actions of
-    others have no effect.
+    the other agents have no effect.
 
     Attributes:
         replicas: The EnvWrapper.
@@ -104,7 +104,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         """Advance the episode by one step.
 
         Args:
-            actions: An action of each live agent; those of others are ignored.
+            actions: An action of each live agent; those of other agents are ignored.
 
         Returns:
             Observations, rewards, terminations, truncations and infos of the agents that were live before the step.
@@ -194,7 +194,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return row
 
     def _active(self) -> npt.NDArray[np.bool_]:
-        """Return which agents are in the episode: those that wait for their turn, too."""
+        """Return a mask of the agents in the episode, including those that wait for their turn."""
         can_leave = "active" in self.replicas.ctx and not self.replicas.env.turn_based
         return self._row("active") if can_leave else np.ones(self.replicas.num_agents, np.bool_)
 

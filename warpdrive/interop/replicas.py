@@ -24,8 +24,7 @@ def replicas_of(env: EnvWrapper | Environment | str, num_envs: int | None, optio
         size, as by the trainer.
 
     Raises:
-        DefinitionError: If the environment or an argument is invalid, or ``env`` is an EnvWrapper and comes with
-            arguments.
+        DefinitionError: If the environment or an argument is invalid, or arguments are given with an EnvWrapper.
     """
     if isinstance(env, EnvWrapper):
         given = [*options, *(["num_envs"] if num_envs not in (None, env.num_envs) else [])]

@@ -29,8 +29,8 @@ class RslRlVecEnv(VecEnv):
     def __init__(self, envs: GymnasiumVectorEnv) -> None:
         self.envs, self.device, self.num_envs = envs, envs.device, envs.num_envs
         space = envs.single_action_space
-        self._choices = [space.n] if isinstance(space, spaces.Discrete) else getattr(space, "nvec", [])
-        self._choices = [int(n) for n in self._choices]
+        choices = [space.n] if isinstance(space, spaces.Discrete) else getattr(space, "nvec", [])
+        self._choices = [int(n) for n in choices]
         self.num_actions = sum(self._choices) or spaces.flatdim(space)
         self.max_episode_length = int(envs.replicas.env.episode_length)
         self.cfg = dict(envs.replicas.env_config or {})

@@ -1,4 +1,4 @@
-"""Parameters that must be known at compile time: those that give shapes and dtypes of device arrays."""
+"""Parameters that must be known at compile time: shapes and dtypes of device arrays."""
 
 from __future__ import annotations
 

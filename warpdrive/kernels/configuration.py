@@ -70,6 +70,16 @@ class Configuration:
         return cls(blocks, threads, shared_bytes, _stream_handle(given[2]) if len(given) > 2 else 0)
 
 
+def key_of(given: Any) -> str:
+    """Return a cache key for the subscript of a launch; it distinguishes 1 from 1.0 and True, which compare equal.
+
+    A stream is represented by its handle: the ``repr`` of an object may be an address, which a later stream can have.
+    """
+    if isinstance(given, tuple) and len(given) > 2:
+        given = (*given[:2], _stream_handle(given[2]), *given[3:])
+    return repr(given)
+
+
 def dimensions(value: Any, what: str) -> Dimensions:
     """Return a number, or a sequence of one to three, as a triple. Raises :class:`KernelError` for anything else."""
     given = tuple(value) if isinstance(value, Sequence) else (value,)

@@ -6,7 +6,7 @@ under ``if not flag``. ``for`` loops around barriers become counting ``while`` l
 their own ``break`` and ``continue``.
 
 The flags are ordinary boolean variables, introduced before regions are cut: the mechanism that stores live variables
-per thread between regions then serves all three statements.
+per thread between regions then supports all three statements.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from warpdrive.kernels.syntax import (
 )
 
 
-def straighten(
+def structurize(
     body: list[ast.stmt], changing: Collection[str], unique: str, result: ast.expr | None = None
 ) -> list[ast.stmt]:
-    """Straighten the body of a function with barriers, in place, and return it.
+    """Replace the jumps over barriers in the body of a function by flags, in place, and return the body.
 
     Args:
         body: The statements of the body.
@@ -57,7 +57,7 @@ def straighten(
         KernelError: If a loop around a barrier iterates over anything but a range, an array or a tuple, or has a
             barrier in its condition and a ``break`` or ``continue`` in its ``else``.
     """
-    return _Straightener(unique, result, changing).run(body)
+    return _Structurizer(unique, result, changing).run(body)
 
 
 def changing_names(body: list[ast.stmt]) -> set[str]:
@@ -80,7 +80,7 @@ class _Flags:
     continued: str
 
 
-class _Straightener:
+class _Structurizer:
     def __init__(self, unique: str, result: ast.expr | None, changing: Collection[str]) -> None:
         self.unique, self.result, self.changing = unique, result, changing
         self.returned = f"{GENERATED}returned_{unique}"
@@ -217,14 +217,14 @@ class _Straightener:
         ]
         return before, test, first
 
-    def is_always_the_same(self, node: ast.expr) -> bool:
+    def is_invariant(self, node: ast.expr) -> bool:
         """Return True for an integer literal, or a variable that is never reassigned."""
         return _is_integer(node) or (isinstance(node, ast.Name) and node.id not in self.changing)
 
     def sequence(
         self, over: ast.expr, before: list[ast.stmt], names: Iterator[str]
     ) -> tuple[ast.expr, Callable[[ast.expr], ast.expr]]:
-        """Return the length of what a loop iterates over, and the function that returns the item at a place.
+        """Return the length of a loop's iterable, and the function that returns the item at an index.
 
         The items of a range have a type, int32, int64 or uint64, that follows from its bounds.
 
@@ -282,7 +282,7 @@ class _Straightener:
     def indices(
         self, shape: ast.expr, before: list[ast.stmt], names: Iterator[str]
     ) -> tuple[ast.expr, Callable[[ast.expr], ast.expr]]:
-        """Return the number of indices of arrays of a shape, and the function that returns those at a place."""
+        """Return the number of indices of arrays of a shape, and the function that returns one by its position."""
         if isinstance(shape, ast.Tuple):
             shape = ast.Tuple([self.fixed(length, before, names) for length in shape.elts], ast.Load())
             length: ast.expr = shape.elts[0]
@@ -300,7 +300,7 @@ class _Straightener:
 
     def fixed(self, node: ast.expr, before: list[ast.stmt], names: Iterator[str]) -> ast.expr:
         """Return an expression for the value of another before the loop, without side effects."""
-        if self.is_always_the_same(node):
+        if self.is_invariant(node):
             return node
         name = f"{GENERATED}items_{next(names)}"
         before.append(at(node, assign(name, node)))

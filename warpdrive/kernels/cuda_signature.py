@@ -121,7 +121,7 @@ def without_comments(text: str) -> str:
 def without_functions(text: str, keep: Collection[str]) -> str:
     """Return CUDA C with ``WD_KERNEL`` functions blanked, except those in ``keep`` and those they call.
 
-    The others belong to other fused kernels, whose parameters this one does not have.
+    The blanked functions belong to other fused kernels, with other parameters.
     """
     plain = without_comments(text)
     spans: dict[str, tuple[int, int]] = {}

@@ -1,7 +1,7 @@
 """Checks that ``cuda.jit(debug=True)`` adds to a kernel: of indices and divisors, and of which thread fails.
 
-They are calls of ``debug.*`` intrinsics in the resolved tree, which pass the position of the thread, so that whatever
-comes later needs to know nothing of them.
+They are calls of ``debug.*`` intrinsics in the resolved tree, which pass the position of the thread, so that later
+passes need no code for them.
 """
 
 from __future__ import annotations

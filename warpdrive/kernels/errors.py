@@ -13,7 +13,7 @@ class KernelError(WarpDriveError):
     """Error in the compilation or launch of a kernel function. The message names its file and line.
 
     Attributes:
-        raised: The exception of the kernel that it stands for, or None.
+        raised: The exception raised in the kernel, or None.
     """
 
     raised: Raised | None = None

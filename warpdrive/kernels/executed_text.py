@@ -1,4 +1,4 @@
-"""Texts of code that ``exec`` ran, which Python does not keep: kernels in them can then be read."""
+"""Source texts of code run by ``exec``, which Python does not keep, so that kernels in them can be read."""
 
 from __future__ import annotations
 import __future__
@@ -18,9 +18,9 @@ _has_hook = _keeps_texts = False
 
 
 def keep_texts(keep: bool = True) -> None:
-    """Keep texts that are compiled from now on and come from no file, the last thousand of them, or forget them.
+    """Start to keep the texts compiled without a file, the last thousand of them, or stop and discard them.
 
-    Python's audit events announce them (PEP 578). Their hook cannot be removed, but does nothing later.
+    Python's audit events report them (PEP 578). Their hook cannot be removed, but does nothing after the stop.
     """
     global _has_hook, _keeps_texts
     _keeps_texts = keep

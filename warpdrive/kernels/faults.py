@@ -15,7 +15,7 @@ class Fault:
         line: Its line.
         function: The name of the function.
         kind: The class of the exception.
-        message: Its message, in which ``{0}``, ``{1}`` ... stand for values that are known when it is raised.
+        message: Its message, in which ``{0}``, ``{1}`` ... are placeholders of values known when it is raised.
     """
 
     file: str

@@ -13,6 +13,7 @@ from warpdrive.kernels.regions import Once, Part, Region, UniformBranch, Uniform
 from warpdrive.kernels.resolve import Function, Table
 from warpdrive.kernels.syntax import (
     AGREED,
+    PRINT,
     FunctionName,
     IntrinsicName,
     copy_tree,
@@ -24,7 +25,7 @@ from warpdrive.kernels.syntax import (
 from warpdrive.kernels.variables import Variables, exposed_names, needed, recomputable
 
 
-def stretches(
+def pieces_of(
     body: list[ast.stmt],
     parameters: Collection[str],
     arrays: Collection[str],
@@ -69,10 +70,10 @@ def groups(
 ) -> list[list[Part]]:
     """Return the parts of a kernel of several threads in groups, each of which can be run for many blocks in turn.
 
-    Parts under a condition of a fused kernel are a group, so that what replicas do at the end of an episode does not
-    keep LLVM from vectorising over replicas what they do in each step. Between groups no variable is live, except
-    variables that each group can recompute, and no array in shared memory is used in two groups. If blocks may affect
-    each other, by atomic operations, or print, there is one group.
+    Parts under a condition of a fused kernel are a group, so that code for the end of an episode does not prevent LLVM
+    from vectorising the code of each step over replicas. Between groups no variable is live, except variables that each
+    group can recompute, and no array in shared memory is used in two groups. If blocks may affect each other, by atomic
+    operations, or print, there is one group.
 
     Args:
         parts: The regions of the kernel and the control flow between them.
@@ -125,7 +126,7 @@ def _statements(part: Part) -> list[ast.stmt]:
 
 
 def first_calls(parts: list[Part], kept: Collection[str], functions: Collection[Function]) -> list[ast.stmt]:
-    """Return the calls that begin a kernel of several threads and may be run for many blocks before what follows.
+    """Return the calls that begin a kernel of several threads and may be run for many blocks before the rest.
 
     These are the statements before the first barrier, if they are calls of device functions only, which affect neither
     other blocks nor later variables.
@@ -152,10 +153,10 @@ def _is_call(statement: ast.stmt) -> bool:
 
 
 def _is_seen_by_others(node: ast.AST) -> bool:
-    """Return True for names of atomic operations and of ``print``, whose order over blocks is kept."""
+    """Return True for names of atomic operations and of ``print``, whose order across blocks is observable."""
     if isinstance(node, IntrinsicName):
         return node.path.startswith("atomic.")
-    return isinstance(node, ast.Name) and node.id.endswith("print")
+    return isinstance(node, ast.Name) and node.id == PRINT
 
 
 def _crossing(body: list[ast.stmt], place: int) -> set[str]:

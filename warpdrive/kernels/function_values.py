@@ -1,8 +1,8 @@
 """Functions as values within a function: inner ``def`` and ``lambda``, and variables and tuples that hold functions.
 
-Each use of such a name is replaced by what it stands for, so that every call names its function; a name that may stand
-for several functions at one place is refused. Modules, types and ``cuda.threadIdx`` in variables are treated alike.
-Variables that an inner function captures become further parameters of it.
+Each use of such a name is replaced by its value, so that every call names its function; a name with several possible
+functions at one place is an error. Modules, types and ``cuda.threadIdx`` in variables are treated alike. Variables that
+an inner function captures become further parameters of it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from warpdrive.kernels.syntax import (
 )
 
 _SEVERAL = ast.Constant("several")
-"""Stands for a variable that may hold one function or another."""
+"""Value of a variable that may be one of several functions."""
 _NUMBER = ast.Constant("number")
-"""Stands for a variable that holds no function."""
+"""Value of a variable that is not a function."""
 
 _Values = dict[str, ast.expr]
-"""Values of variables: the expression of a function or of a tuple with functions, or one of the two above."""
+"""Values of variables: the expression of a function or of a tuple with functions, or one of the two sentinels above."""
 
 
 def explicit(source: FunctionSource) -> FunctionSource:
@@ -93,7 +93,7 @@ class _Scope(ast.NodeTransformer):
         sizes: The global names of functions and of tuples of functions, with the lengths of the tuples, see ``_size``,
             and conditions with their outcomes.
         tree: The function.
-        values: What variables of enclosing functions hold.
+        values: Values of the variables of enclosing functions.
         numbers: The numbers of new variables.
     """
 
@@ -186,7 +186,7 @@ class _Scope(ast.NodeTransformer):
         return [*before, node]
 
     def assignment(self, node: ast.Assign) -> list[ast.stmt]:
-        """Note what the targets of an assignment hold; numbers in tuples are assigned to variables of their own."""
+        """Record the values of the targets of an assignment; numbers in tuples are assigned to separate variables."""
         value = self.fixed(node.value)
         assigned = [new for target in node.targets for new in self.assigned(target, value)]
         return [*self.statements_before(), *assigned, at(node, ast.Pass())]
@@ -220,7 +220,7 @@ class _Scope(ast.NodeTransformer):
         return [at(value, ast.Subscript(copy_tree(value), ast.Constant(k), ast.Load())) for k in range(size)] or None
 
     def holds_functions(self, node: ast.expr) -> bool:
-        """Return True if an expression, after rewriting, stands for a function, or a tuple with functions."""
+        """Return True if an expression, after rewriting, is a function, or a tuple with functions."""
         if isinstance(node, ast.Tuple):
             return any(map(self.holds_functions, node.elts))
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
@@ -301,7 +301,7 @@ class _Scope(ast.NodeTransformer):
         return _function(node, Closure(facts, own_count, given))
 
     def escaping(self, node: ast.expr) -> ast.expr:
-        """Return an argument of a call; in an inner function, captured constants become variables of its own."""
+        """Return an argument of a call; in an inner function, captured constants become local variables."""
         if isinstance(node, ast.Tuple):
             node.elts = [self.escaping(element) for element in node.elts]
         closure = getattr(node, "value", None)
@@ -351,7 +351,7 @@ def _function(place: ast.AST, closure: Closure) -> ast.expr:
 
 
 def _merged(ways: Sequence[_Values]) -> _Values:
-    """Return what variables hold where several ways meet; on some of them a variable may be unassigned."""
+    """Return the values of variables where several paths join; on some of them a variable may be unassigned."""
     merged = dict(ways[0])
     for values in ways[1:]:
         for name, value in values.items():
@@ -362,7 +362,7 @@ def _merged(ways: Sequence[_Values]) -> _Values:
 
 
 def _defined_once(body: list[ast.stmt]) -> set[str]:
-    """Return the names that one assignment or one ``def`` gives a value."""
+    """Return the names that are defined by one assignment or one ``def``."""
     nodes = [*walk_scope(body)]
     stores = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     counts = Counter([*stores, *(node.name for node in nodes if isinstance(node, ast.FunctionDef))])

@@ -52,12 +52,12 @@ _kernels: dict[Fusion, Kernel] = {}
 class Fusion:
     """A fused kernel, launched with one block per replica and one thread per agent.
 
+    Equal fusions call the same functions.
+
     Attributes:
         name: The name of the kernel; an identifier.
         parameters: The names of its arguments, in order; identifiers.
         steps: Calls, barriers and conditions, in order.
-
-    Equal fusions call the same functions.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Fusion:
         return _calls(self.steps)
 
     def kernel(self) -> Kernel:
-        """Return the fusion as a Python kernel, with what was compiled of an equal one.
+        """Return the fusion as a Python kernel, with the compiled code of an equal one.
 
         Raises :class:`KernelError` if a function is in another language.
         """
@@ -87,7 +87,7 @@ class Fusion:
         names: dict[FusedFunction, str] = {}
         for call in self.calls():
             if not isinstance(call.function, DeviceFunction):
-                raise KernelError(f"{call.function!r} is no Python kernel function, which this backend needs")
+                raise KernelError(f"{call.function!r} is not a Python kernel function, which this backend requires")
             names.setdefault(call.function, f"call_{len(names)}_{call.function.source.name}")
         lines = [f"def {self.name}({', '.join(self.parameters)}):", *_python(self.steps, names, "    ")]
         namespace: dict[str, Any] = {"cuda": cuda, **{name: function for function, name in names.items()}}

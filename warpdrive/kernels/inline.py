@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeGuard
 
-from warpdrive.kernels.control_flow import changing_names, straighten
+from warpdrive.kernels.control_flow import changing_names, structurize
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.hoisting import Hoister
 from warpdrive.kernels.language import AXES, BARRIER, MET, POSITIONS, SHUFFLES, VOTES, WARP_BARRIER, WARP_FUNCTIONS
@@ -37,7 +37,7 @@ from warpdrive.kernels.versions import Naming, name_versions, with_separate_name
 
 
 def inline(function: Function, naming: Naming = with_separate_names) -> list[ast.stmt]:
-    """Return the body of a kernel with callees that contain barriers inlined and its control flow straightened.
+    """Return the body of a kernel with callees that contain barriers inlined, and with structured control flow.
 
     Local variables of inlined functions are renamed to avoid collisions.
 
@@ -98,7 +98,7 @@ class _Inliner(Hoister):
         body = name_versions(function.body, function.parameters, naming)
         changing = changing_names(function.body) | (stored_names(body) - stored_names(function.body))
         names = {name: load(own + name) for name in stored_names(body)} | dict(names)
-        body = straighten(body, changing, str(self.copies), result)
+        body = structurize(body, changing, str(self.copies), result)
         body = [_Renamer(names).visit(statement) for statement in body]
         return self.block(_split_tuples(body))
 
@@ -162,7 +162,7 @@ class _Inliner(Hoister):
         return at(node, load(value))
 
     def exchange(self, node: ast.Call, path: str, before: list[ast.stmt]) -> ast.expr:
-        """Lower a function of a warp: each thread sets variables that the others read after a meeting.
+        """Lower a warp function: each thread sets variables that the other threads read after a synchronization.
 
         In all functions but shuffles only the threads that reach the call take part.
         """

@@ -1,6 +1,6 @@
 """Kernel functions: the ``wd.kernel`` and ``wd.device_function`` decorators.
 
-Names added to a kernel by the library begin with ``wd__``, which no name of an author may.
+Names added to a kernel by the library begin with ``wd__``, which is reserved.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from types import FunctionType
 from typing import Any, ClassVar, overload
 
 from warpdrive.errors import nearest, shown
-from warpdrive.kernels.configuration import Configuration
+from warpdrive.kernels.configuration import Configuration, key_of
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.source import FunctionSource, parse_function, read_function
 
 THREADS_FOR_ALL = 128
 """Default number of threads per block."""
 
+MAX_LAUNCHERS = 256
+"""Maximum number of launch configurations whose launchers are kept, as sizes of grids may depend on data."""
+
 
 class DeviceFunction:
-    """A function that kernel functions call. It may contain barriers.
+    """Function called by kernel functions. It may contain barriers.
 
     The decorator is optional, since kernel functions may also call plain functions: it documents the purpose of the
     function and prevents accidental calls on the host.
@@ -70,7 +73,7 @@ class DeviceFunction:
 
 
 class Kernel(DeviceFunction):
-    """A kernel function, executed by every thread of every block; made by ``wd.kernel``.
+    """Kernel function, executed by every thread of every block; created by ``wd.kernel``.
 
     As part of an environment it is fused with others into one launch. On its own it is launched as
     ``k[blocks, threads](*arguments)``, where blocks and threads are integers or tuples of up to three, or as
@@ -80,7 +83,7 @@ class Kernel(DeviceFunction):
     Attributes:
         debug: If True, launches on the CPU check indices and divisors, and exceptions report the thread.
         launcher: Creates the function that launches a kernel in a configuration; set by ``warpdrive.launching``, as
-            this package knows no backend.
+            this package is independent of backends.
     """
 
     debug = False
@@ -97,7 +100,7 @@ class Kernel(DeviceFunction):
 
     @property
     def is_current(self) -> bool:
-        """True if resolving the kernel again would give the same code, as far as it was resolved."""
+        """True if resolving the kernel again would give the same code."""
         tables = self.memory.get("resolved", {}).values()
         members = (member for table in tables for member in table)
         return None not in tables and all(getattr(owner, name, None) is value for owner, name, value in members)
@@ -115,10 +118,12 @@ class Kernel(DeviceFunction):
         Raises:
             KernelError: If the configuration is malformed, or exceeds the limits of a GPU.
         """
-        written = repr(configuration)  # distinguishes 1 from 1.0 and True, which compare equal
-        if written not in self._launchers:
-            self._launchers[written] = type(self).launcher(self, Configuration.of(configuration, repr(self)))
-        return self._launchers[written]
+        key = key_of(configuration)
+        found = self._launchers.get(key)
+        if found is None:
+            launcher = type(self).launcher(self, Configuration.of(configuration, repr(self)))
+            found = keep_launcher(self._launchers, key, launcher)
+        return found
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
         """Return ``k[griddim, blockdim, stream, sharedmem]``; the parameter names are those of ``numba.cuda``.
@@ -182,6 +187,14 @@ class Kernel(DeviceFunction):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise :class:`KernelError` with a description of the launch syntax."""
         raise KernelError(f"{self!r} is launched as k[blocks, threads](...), or run as part of an environment")
+
+
+def keep_launcher(kept: dict[Any, Callable[..., None]], key: Any, launcher: Callable[..., None]) -> Callable[..., None]:
+    """Keep a launcher in place of the oldest of ``MAX_LAUNCHERS``, and return it."""
+    if len(kept) >= MAX_LAUNCHERS:
+        kept.pop(next(iter(kept)), None)
+    kept[key] = launcher
+    return launcher
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

@@ -27,16 +27,16 @@ WARP_FUNCTIONS = {
     **dict.fromkeys(("match_any_sync", "match_all_sync"), ("mask", "value")),
     "activemask": (),
 }
-"""All functions for which the threads of a warp meet, and the names of their parameters."""
+"""All functions at which the threads of a warp synchronize, and the names of their parameters."""
 THIS_GRID = "cg.this_grid"
 """Function that returns the group of all threads of a launch, which is known by the name :data:`GRID` in kernels."""
 GRID = "cg.grid"
 GRID_BARRIER = f"{GRID}.sync"
 """Barrier of all threads of a launch."""
-MEETINGS = (*BARRIERS, GRID_BARRIER, *WARP_FUNCTIONS)
+SYNC_POINTS = (*BARRIERS, GRID_BARRIER, *WARP_FUNCTIONS)
 """Calls at which threads wait for each other."""
 MET = "met."
-"""Prefix of the dotted names of the functions of a warp after its threads have met (see ``inline.py``)."""
+"""Prefix of the dotted names of warp functions that are evaluated after a synchronization (see ``inline.py``)."""
 FENCES = ("threadfence", "threadfence_block", "threadfence_system")
 DIMENSIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 AXES = "xyz"
@@ -86,14 +86,14 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(VOTES, ("predicate",)),
     **dict.fromkeys(("grid", "gridsize"), ("ndim",)),
 }
-"""Parameter names of the intrinsics that numba.cuda takes keyword arguments of."""
+"""Parameter names of the intrinsics that accept keyword arguments in numba.cuda."""
 DYNAMIC = (0,)
 """Shape of a dynamic shared memory array, whose size is given at launch."""
 POSITIONS = ("grid", "gridsize")
 SPACES = ("atomic", "local", "shared", "const", *libraries.MODULES)
 """Namespaces, which have no meaning without a member."""
 KERNEL_LIBRARY = "numba.cuda.random"
-"""The numba module whose functions are written in the kernel language."""
+"""Module of numba whose functions are written in the kernel language."""
 USABLE_MODULES = (
     KERNEL_LIBRARY,
     "warpdrive.numba_cuda.random",
@@ -101,7 +101,7 @@ USABLE_MODULES = (
     "numba.core.types",
     "numba.cuda.types",
 )
-"""Modules of ``numba.cuda``, or that stand for one, whose members kernels may use."""
+"""Modules of ``numba.cuda``, or their replacements, whose members kernels may use."""
 
 SUPPORTED = frozenset(
     {
@@ -123,7 +123,7 @@ class Intrinsic:
 
 
 FORMER_MODULES: list[ModuleType] = []
-"""Modules that ``numba.cuda`` was before, and whose members kernels may still name."""
+"""Replaced modules ``numba.cuda``, to whose members kernels may still refer."""
 
 
 def intrinsic_of(value: Any) -> Intrinsic | None:
@@ -143,7 +143,7 @@ def intrinsic_named(name: str) -> Intrinsic | None:
 
 
 def cuda_modules() -> tuple[ModuleType, ...]:
-    """Return the module ``numba.cuda``, and those that it was before."""
+    """Return the module ``numba.cuda``, and the modules that it has replaced."""
     from numba import cuda
 
     return (cuda, *FORMER_MODULES)

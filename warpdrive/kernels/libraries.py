@@ -1,8 +1,8 @@
 """Signatures of ``numba.cuda.libdevice`` and ``numba.cuda.fp16``, and names of the vector types.
 
 Types are NumPy's type characters: ``e`` float16, ``f`` float32, ``d`` float64, ``?`` bool, ``b h i q`` signed and
-``B H I Q`` unsigned integers of 8, 16, 32 and 64 bits. Unsigned integers are those of libdevice's functions in the bits
-of signed ones, as numba.cuda has them.
+``B H I Q`` unsigned integers of 8, 16, 32 and 64 bits. Unsigned arguments and results of libdevice have signed types of
+the same width, as in numba.cuda.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ MODULE_OF = {
     "numba.cuda.fp16": "fp16",
     "numba.cuda._internal.cuda_fp16": "fp16",
 }
-"""Modules that these functions are members of, by the name that they say they are of."""
+"""Modules of these functions, by their ``__module__``."""
 
 COMPONENTS = "xyzw"
 _NAMES_IN_C = {

@@ -14,7 +14,7 @@ def is_local_array(node: ast.AST) -> bool:
 
 
 def name_local_arrays(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return an inlined body in which each name assigned a local memory array is assigned nothing else.
+    """Return an inlined body in which names of local memory arrays are assigned nothing else.
 
     ``a, b = b, a`` then swaps references, while both arrays stay in place.
     """

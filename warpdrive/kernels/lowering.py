@@ -1,6 +1,6 @@
 """Lowering of a kernel function to regions between barriers: the passes of the front end in order.
 
-read source -> resolve names -> name versions of variables, straighten control flow and inline -> name local arrays
+read source -> resolve names -> name versions of variables, structurize control flow and inline -> name local arrays
 -> run strided loops in rounds (on the CPU) -> find uniform values -> split into regions -> place variables
 """
 
@@ -13,12 +13,12 @@ from typing import Any
 
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.errors import refuse
-from warpdrive.kernels.fission import stretches
+from warpdrive.kernels.fission import pieces_of
 from warpdrive.kernels.inline import inline
 from warpdrive.kernels.language import GRID_BARRIER
 from warpdrive.kernels.local_arrays import name_local_arrays
 from warpdrive.kernels.regions import Once, Part, all_parts, split
-from warpdrive.kernels.resolve import Function, Table, resolve
+from warpdrive.kernels.resolve import Function, Table, recursion_fault, resolve
 from warpdrive.kernels.rounds import in_rounds
 from warpdrive.kernels.source import FunctionSource
 from warpdrive.kernels.syntax import TALLY, IntrinsicName, at, copy_tree, is_barrier, stored_names, walk
@@ -89,9 +89,9 @@ class LoweredKernel:
         return sorted(name for name in stored_names(once) if not name.startswith(TALLY))
 
     @property
-    def stretches(self) -> list[list[ast.stmt]]:
+    def pieces(self) -> list[list[ast.stmt]]:
         """The pieces of the kernel for launches with one thread per block."""
-        return stretches(self.body, self.parameters, self.arrays, self.table, self.device_functions)
+        return pieces_of(self.body, self.parameters, self.arrays, self.table, self.device_functions)
 
 
 def without_faults(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -128,6 +128,9 @@ def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> Resolved
     kernel = resolve(source, baked, table)
     if kernel.is_recursive:
         refuse(source.tree, f"kernel '{source.name}' calls itself: move what repeats to a device function")
+    for function in kernel.callees():
+        if function.is_recursive:
+            table.faults.append(recursion_fault(function))
     return ResolvedKernel(kernel, table)
 
 
@@ -143,8 +146,8 @@ def lower(
         kernel: The resolved kernel.
         arrays: The names of the parameters that are arrays.
         naming: Decides which versions of a variable share a name; by default none do.
-        on_cpu: Let all threads run an iteration of a strided loop before any runs the next, and evaluate conditions of
-            fused kernels once per block.
+        on_cpu: If True, all threads run an iteration of a strided loop before any runs the next, and conditions of
+            fused kernels are evaluated once per block.
 
     Returns:
         The lowered kernel.
@@ -167,7 +170,7 @@ def lower(
 
 
 def _content_of(value: Any) -> Any:
-    """Return a value whose ``repr`` identifies a constant; that of a large array is abbreviated."""
+    """Return a value whose ``repr`` identifies a constant; NumPy abbreviates that of a large array."""
     if isinstance(value, tuple):
         return (AuthorsClass.of(type(value)), *map(_content_of, value))
     return (type(value).__name__, *(getattr(value, name, None) for name in ("dtype", "shape")), _bytes(value))

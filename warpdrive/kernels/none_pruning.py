@@ -1,6 +1,6 @@
 """Constant folding of conditions on arguments that are None.
 
-numba prunes such branches too, but not once the lowering of barriers has turned returns into flags.
+Numba prunes such branches as well, but not once the lowering of barriers has turned returns into flags.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 from warpdrive.kernels.syntax import at
 
 
-def without_absent(body: list[ast.stmt]) -> list[ast.stmt]:
+def without_dead_branches(body: list[ast.stmt]) -> list[ast.stmt]:
     """Return the reachable statements of a function body in which some names were replaced by None."""
     return _Pruner().block(body)
 

@@ -1,4 +1,4 @@
-"""Rewriting of ``match`` and ``:=`` as statements that the later passes know.
+"""Rewriting of ``match`` and ``:=`` as statements that the later passes support.
 
 As in numba, the patterns of ``match`` are values, alternatives of values, and names.
 """

@@ -86,7 +86,7 @@ Part = Region | Once | UniformBranch | UniformLoop | Loop | GridBarrier
 
 
 def split(body: list[ast.stmt], uniform: Uniform) -> list[Part]:
-    """Split a straightened, inlined body into parts, in order; consecutive regions are separated by barriers."""
+    """Split an inlined body into parts, in order; consecutive regions are separated by barriers."""
     return _Splitter(uniform).sequence(body, None)
 
 
@@ -187,8 +187,8 @@ class _Sequence:
     def once(self, node: ast.stmt) -> None:
         """Insert an assignment before the open region if that changes nothing, otherwise after it.
 
-        The region must not read its target, and must not write what it reads: only conditions of fused kernels read
-        memory.
+        The region must not read its target, and must not write the values that it reads: only conditions of fused
+        kernels read memory.
         """
         region = self.parts[-1] if self.is_open else None
         (name,) = stored_names([node])

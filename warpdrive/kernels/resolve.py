@@ -59,7 +59,7 @@ from warpdrive.kernels.name_lookup import (
     names_in,
     source_of,
 )
-from warpdrive.kernels.none_pruning import without_absent
+from warpdrive.kernels.none_pruning import without_dead_branches
 from warpdrive.kernels.source import Closure, FunctionSource
 from warpdrive.kernels.syntax import (
     GENERATED,
@@ -68,8 +68,8 @@ from warpdrive.kernels.syntax import (
     SharedName,
     at,
     copy_tree,
-    meets,
     stored_names,
+    synchronizes,
     walk,
     with_one_star,
 )
@@ -82,7 +82,7 @@ from warpdrive.kernels.unsupported import (
 )
 
 MAX_VERSIONS = 20
-"""Maximum number of forms of a function that call each other, for different constants among its arguments."""
+"""Maximum number of nested specialisations of a recursive function, for different constants among its arguments."""
 
 
 @dataclass
@@ -130,7 +130,7 @@ class Function:
     @cached_property
     def has_barrier(self) -> bool:
         """True if the function or one of its callees contains a barrier."""
-        return any(meets(function.body) for function in (self, *self.callees()))
+        return any(synchronizes(function.body) for function in (self, *self.callees()))
 
     @cached_property
     def is_recursive(self) -> bool:
@@ -157,6 +157,22 @@ class Function:
         return list(found.values())
 
 
+MAX_DEPTH = 1000
+"""Maximum recursion depth of a function on the CPU, as in Python: a stack overflow would end the process.
+
+A GPU has a stack of 1 KiB per thread by default.
+"""
+
+
+def recursion_fault(function: Function) -> Fault:
+    """Return the fault of a recursive function whose calls are nested more than ``MAX_DEPTH`` deep."""
+    source = function.source
+    text = (
+        f"'{source.name}' calls itself more than {MAX_DEPTH} times: check the condition that ends it, or write a loop"
+    )
+    return Fault(source.file, source.tree.lineno, source.name, RecursionError, text)
+
+
 def resolve(source: FunctionSource, constants: Mapping[str, Any], table: Table) -> Function:
     """Resolve a function and all its callees.
 
@@ -180,7 +196,7 @@ def resolve(source: FunctionSource, constants: Mapping[str, Any], table: Table) 
             refuse(source.tree, f"'{source.name}' calls itself with a new shape or function each time: write a loop")
         parameters = [name for name in source.parameters if name not in constants]
         function = Function(f"{GENERATED}{source.name}_{len(table._functions)}", parameters, [], source)
-        table._functions[key] = function  # before its body, which may call it
+        table._functions[key] = function  # registered before its body, which may call it
         table._in_progress.append(source.name)
         function.body = _Resolver(source, constants, table).resolve_body()
         table._in_progress.pop()
@@ -198,7 +214,8 @@ class _Resolver(ast.NodeTransformer):
     def resolve_body(self) -> list[ast.stmt]:
         body = [copy_tree(statement) for statement in self.source.tree.body if not _is_docstring(statement)]
         resolved = [self.visit(statement) for statement in body]
-        return without_absent(resolved) if any(value is None for value in self.constants.values()) else resolved
+        has_none = any(value is None for value in self.constants.values())
+        return without_dead_branches(resolved) if has_none else resolved
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self._resolved(node)
@@ -462,7 +479,7 @@ class _Resolver(ast.NodeTransformer):
         return None if None in lengths else sum(filter(None, lengths))
 
     def _starred_call(self, node: ast.Call, callee: FunctionSource) -> ast.expr:
-        """Resolve a call with ``*t`` where only type inference knows the length of the tuple."""
+        """Resolve a call with ``*t`` where the length of the tuple is known by type inference only."""
         function = resolve(callee, {}, self.table)
         needs = shape_parameters(callee) | dtype_parameters(callee)
         if not (node.keywords or needs or callee.facts.rest or function.has_barrier):
@@ -567,7 +584,7 @@ def _check_arguments(node: ast.Call, function: Intrinsic) -> None:
 
 
 def _without_list(node: ast.expr) -> ast.expr:
-    """Return a tuple for the display of a list that need not be one, as Python itself does."""
+    """Return a tuple in place of a list display that is only iterated over or unpacked, as Python's compiler does."""
     return at(node, ast.Tuple(node.elts, node.ctx)) if isinstance(node, ast.List) else node
 
 

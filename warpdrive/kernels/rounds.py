@@ -51,7 +51,7 @@ def in_rounds(body: Sequence[ast.stmt], uniform: Uniform, known: Mapping[str, as
     """Return the statements of a kernel with strided loops outside of conditions and other loops run in rounds.
 
     Args:
-        body: The straightened, inlined body.
+        body: The inlined body.
         uniform: The uniform values of the body.
         known: The variables that only depend on indices and constants, with their assignments.
     """

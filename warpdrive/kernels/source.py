@@ -31,7 +31,7 @@ class FunctionFacts:
     """Properties of a function that follow from its syntax tree alone, computed on first use.
 
     Args:
-        tree: The syntax tree of the ``def`` statement, which is not modified any more.
+        tree: The syntax tree of the ``def`` statement, which must not be modified afterwards.
         is_explicit: If True, the function has no inner functions, and no variable holds a function.
     """
 
@@ -285,7 +285,7 @@ def _read_lambda(function: FunctionType, file: str) -> FunctionSource:
 
 
 def _is_of(node: ast.Lambda, function: FunctionType) -> bool:
-    """Return True if the names and constants of a lambda expression match those of the function."""
+    """Return True if the code of a lambda expression matches that of the function."""
     (code,) = (c for c in compile(ast.Expression(node), "<lambda>", "eval").co_consts if isinstance(c, CodeType))
     own = function.__code__
     if own.co_freevars:  # these are globals in ``code``

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import reduce
 from typing import Any, Protocol, TypeGuard, TypeVar
 
-from warpdrive.kernels.language import BARRIER, GRID_BARRIER, MEETINGS, WARP_BARRIER
+from warpdrive.kernels.language import BARRIER, GRID_BARRIER, SYNC_POINTS, WARP_BARRIER
 
 Node = TypeVar("Node")
 
@@ -22,13 +22,13 @@ AGREED = f"{GENERATED}agreed_"
 """Prefix of the names of variables of fused kernels that have the same value in all threads of a block."""
 
 SENT, HERE = f"{GENERATED}sent_", f"{GENERATED}here_"
-"""Prefixes of the names of variables that other threads of a warp read: what a thread sends, and if it takes part."""
+"""Prefixes of the names of variables that other threads of a warp read: the sent value, and a flag of participation."""
 
 DEBUG = "debug."
-"""Prefix of the dotted names of the functions that check what kernels do (see ``debug_checks.py``)."""
+"""Prefix of the dotted names of the functions that check operations of kernels (see ``debug_checks.py``)."""
 
-RANGE, LEN = f"{GENERATED}builtins_range", f"{GENERATED}builtins_len"
-"""Aliases of Python's ``range`` and ``len``, which the user's variables may shadow."""
+RANGE, LEN, PRINT = (f"{GENERATED}builtins_{name}" for name in ("range", "len", "print"))
+"""Aliases of Python's ``range``, ``len`` and ``print``, which the user's variables may shadow."""
 
 RANGE_ITEM = f"{GENERATED}range_item"
 """Name of ``range_item(range, place)``: the item of a range at an index, with the type of the loop variable."""
@@ -166,20 +166,21 @@ def is_bare_call(node: ast.AST) -> TypeGuard[ast.Call]:
     return is_call and not node.args and not node.keywords  # type: ignore[attr-defined]
 
 
-def meets(nodes: Iterable[ast.AST]) -> bool:
-    """Return True if threads meet in the nodes or their descendants; functions called there do not count."""
-    return any(_calls(node, MEETINGS) for node in walk(nodes))
+def synchronizes(nodes: Iterable[ast.AST]) -> bool:
+    """Return True if threads synchronize in the nodes or their descendants; functions called there do not count."""
+    return any(_calls(node, SYNC_POINTS) for node in walk(nodes))
 
 
 def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
-    """Return True if threads meet in the nodes or their descendants, or in a function called there."""
+    """Return True if threads synchronize in the nodes or their descendants, or in a function called there."""
     return any(
-        _calls(node, MEETINGS) or (isinstance(node, FunctionName) and node.function.has_barrier) for node in walk(nodes)
+        _calls(node, SYNC_POINTS) or (isinstance(node, FunctionName) and node.function.has_barrier)
+        for node in walk(nodes)
     )
 
 
 def is_debug_call(node: ast.AST) -> bool:
-    """Return True for a call that a check of ``cuda.jit(debug=True)`` consists of."""
+    """Return True for a call of a check added by ``cuda.jit(debug=True)``."""
     return isinstance(node, ast.Call) and isinstance(node.func, IntrinsicName) and node.func.path.startswith(DEBUG)
 
 

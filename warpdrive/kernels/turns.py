@@ -1,7 +1,7 @@
 """Cooperative scheduling of kernels whose threads wait for each other.
 
 Only kernels with a loop that another thread must end (see :mod:`warpdrive.kernels.waiting`) are run in this way: it
-takes a switch at each barrier, uses one core, and gives up vectorisation over threads. Regions are not needed. As all
+costs a switch at each barrier, uses one core, and prevents vectorisation over threads. Regions are not needed. As all
 threads run on one core in a fixed order, a deadlock can be detected: no thread has made progress for a number of turns.
 """
 

@@ -85,7 +85,7 @@ def find_uniform(
     table: Table,
     conditions_agree: bool = False,
 ) -> Uniform:
-    """Find the uniform values of a straightened, inlined body.
+    """Find the uniform values of an inlined body.
 
     Args:
         body: The statements of the body.

@@ -1,7 +1,7 @@
 """Placement of a kernel's local variables: within one region, recomputed in each, or stored per thread between them.
 
-Recomputing ``env, agent = cuda.blockIdx.x, cuda.threadIdx.x`` and whatever else follows from indices and constants
-costs no memory traffic, and lets LLVM see the strides of array accesses.
+Recomputing ``env, agent = cuda.blockIdx.x, cuda.threadIdx.x`` and other values that depend on indices and constants
+only costs no memory traffic, and makes the strides of array accesses known to LLVM.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ TESTS_TWICE = [step.argval for step in dis.get_instructions(compile("while x: y"
 
 
 def with_separate_names(versions: Sequence[str]) -> Sequence[int]:
-    """Assign each version a name of its own."""
+    """Assign each version a separate name."""
     return range(len(versions))
 
 
@@ -148,7 +148,7 @@ class _Versions:
     def run(self, body: list[ast.stmt], parameters: Collection[str]) -> list[ast.stmt]:
         self.block(body, {name: self.version(name) for name in parameters})
         merges = [version for version in self.versions if version.ways and not version.is_copy]
-        while any([_is_trivial(merge) for merge in merges]):  # each pass may make others trivial
+        while any([_is_trivial(merge) for merge in merges]):  # each pass may make further merges trivial
             pass
         needed = {version.itself() for _, version in (*self.reads, *self.writes)}
         needed |= {read.itself() for read, _ in self.augmented.values() if read is not None}
@@ -334,7 +334,7 @@ def _is_trivial(merge: _Version) -> bool:
 
 
 def _join_unassigned(merges: Sequence[_Version]) -> None:
-    """Let merges be one with versions that would be copied to them before their first assignment in the text.
+    """Unify merges with versions that would be copied to them before their first assignment in the text.
 
     Such a copy comes from an earlier iteration of a loop around it; numba refuses it in the first.
     """

@@ -1,7 +1,7 @@
 """Detection of loops in which a thread waits for another thread.
 
-A loop waits if some iteration makes no progress: its conditions depend on memory, and the thread itself changes
-nothing that they depend on. ``while flag[0] == 0: pass`` waits, and so does acquiring a lock with
+A loop waits if some iteration makes no progress: its conditions depend on memory that the thread itself does not
+change. ``while flag[0] == 0: pass`` waits, and so does acquiring a lock with
 ``while cuda.atomic.cas(lock, 0, 0, 1) != 0: pass``. Loops that make progress do not wait: a binary search (each
 iteration moves a bound), pointer chasing (each iteration reads another element), a compare-and-swap of the value just
 read (succeeds without contention), and a queue whose head each iteration advances.
@@ -52,14 +52,14 @@ def waiting_loops(functions: Iterable[Function], table: Table) -> list[Loop]:
     for function in functions:
         scope = _Scope(set(table.constants) | _local_arrays(function.body), effects)
         effects[function.name] = _effects_of(function, scope)
-        found += [loop for loop in _loops(function.body) if _Turn(loop, scope).may_repeat]
+        found += [loop for loop in _loops(function.body) if _Iteration(loop, scope).may_repeat]
     return found
 
 
 def are_own_locks(function: Function, loops: Collection[Loop]) -> bool:
     """Return True if each waiting loop acquires a lock that the same thread releases before any barrier.
 
-    Threads executed one after the other never see such a lock taken, so they need no cooperative scheduling.
+    Threads that run one after the other always find such a lock free, so they need no cooperative scheduling.
     """
     ids = {id(loop) for loop in loops}
     bodies = (function.body, *(callee.body for callee in function.callees()))
@@ -191,7 +191,7 @@ def _join(states: Iterable[_State | None]) -> _State | None:
     return joined
 
 
-class _Turn:
+class _Iteration:
     """Abstract interpretation of one loop iteration along all paths; tracks changes that its conditions depend on."""
 
     def __init__(self, loop: Loop | None, scope: _Scope, relevant: Collection[str] = ()) -> None:
@@ -294,7 +294,7 @@ class _Turn:
         """Process the memory effects of the calls in an expression or statement."""
         advanced = state.advanced
         for child in ast.walk(node):
-            if isinstance(child, ast.NamedExpr) or not isinstance(child, ast.Call):
+            if not isinstance(child, ast.Call):
                 continue
             if isinstance(child.func, IntrinsicName) and child.func.path in ATOMIC_DTYPES:
                 if self.changes_when_repeated(child, state.variables):
@@ -331,10 +331,10 @@ class _Turn:
 
 
 def _effects_of(function: Function, scope: _Scope) -> _Effects:
-    turn = _Turn(None, scope)
-    turn.depends = _dependences_of_names(function.body)
-    turn.block(function.body, _State())
-    return _Effects(any(map(scope.reads_memory, function.body)), function.parameters, frozenset(turn.changed))
+    iteration = _Iteration(None, scope)
+    iteration.depends = _dependences_of_names(function.body)
+    iteration.block(function.body, _State())
+    return _Effects(any(map(scope.reads_memory, function.body)), function.parameters, frozenset(iteration.changed))
 
 
 def _conditions(loop: Loop) -> list[ast.expr]:

@@ -1,7 +1,7 @@
-"""Programs of ``numba.cuda``, unmodified, without a GPU: their kernels run on this machine, compiled for its CPU.
+"""Support for running unmodified ``numba.cuda`` programs without a GPU: kernels are compiled for the CPU.
 
-``python -m warpdrive.numba_cuda program.py`` runs a program, ``pytest -p warpdrive.numba_cuda`` tests, and
-``warpdrive.numba_cuda.install()``, before ``numba.cuda`` is imported, does the same from within.
+``python -m warpdrive.numba_cuda program.py`` runs a program, and ``pytest -p warpdrive.numba_cuda`` runs tests. A call
+of ``warpdrive.numba_cuda.install()`` before ``numba.cuda`` is imported has the same effect from within a program.
 """
 
 from __future__ import annotations

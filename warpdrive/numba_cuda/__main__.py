@@ -23,8 +23,8 @@ _EPILOG = """examples:
   python -m warpdrive.numba_cuda --check --nan -m package.module  also report NaN, in a module
 
 With --check, every launch is first interpreted, thread by thread, on copies of its arguments, and then runs as usual.
-Reported are data races, indices out of bounds, reads of uninitialised memory, divergent barriers and undefined
-arithmetic, on stderr, each when it first occurs, and a summary at the end. A launch that accesses memory out of bounds
+Data races, indices out of bounds, reads of uninitialised memory, divergent barriers and undefined arithmetic are
+reported on stderr when they first occur, and in a summary at the end. A launch that accesses memory out of bounds
 takes its results from the interpreter, which reads 0 there and discards writes. The exit code is 1 if there are
 findings, else that of the program. Interpreting takes some microseconds per access: use small problems.
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the program that the arguments name, as ``__main__``.
 
     Args:
-        arguments: Those of the command line.
+        arguments: The arguments of the command line.
 
     Returns:
         The exit code: 1 for findings of ``--check``, 2 if no program is named; one that is not found ends with 2, too.
@@ -93,7 +93,7 @@ def _number(text: str) -> int:
 
 
 def _is_module(name: str) -> bool:
-    """Return True if the package of a module, or the module, is found; others it may lack are errors of the program."""
+    """Return True if the package of a module, or the module, is found; missing submodules are the program's errors."""
     package = name.partition(".")[0]
     return bool(package) and importlib.util.find_spec(package) is not None
 

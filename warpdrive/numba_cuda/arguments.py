@@ -1,4 +1,4 @@
-"""Arguments of launches: objects of the device as NumPy arrays, and numbers as the types of a signature."""
+"""Arguments of launches: conversion of device arrays to NumPy arrays, and of numbers to the types of a signature."""
 
 from __future__ import annotations
 
@@ -34,8 +34,15 @@ class ArgHint:
 
         Returns:
             The array.
+
+        Raises:
+            TypeError: If the argument is no array: kernels cannot change numbers, on a GPU neither.
         """
-        return unwrapped(self.value)
+        array = unwrapped(self.value)
+        if not isinstance(array, (np.ndarray, np.void)):
+            name, found = type(self).__name__, type(self.value).__name__
+            raise TypeError(f"cuda.{name} is for arrays: found an argument of type {found}, to be passed without it")
+        return array
 
 
 class In(ArgHint):
@@ -56,12 +63,12 @@ class InOut(ArgHint):
 
 
 def wrap_arg(value: Any, default: type[ArgHint] = InOut) -> ArgHint:
-    """Return an argument with a direction, which is ``default`` if it has none."""
+    """Return an argument with a transfer direction; ``default`` unless it has one."""
     return value if isinstance(value, ArgHint) else default(value)
 
 
 def prepared(value: Any, after: list[Callable[[], Any]]) -> Any:
-    """Return what a kernel is launched with for an argument; functions to call after the launch go to ``after``.
+    """Return the value passed to a kernel for an argument; append functions to call after the launch to ``after``.
 
     Raises:
         ValueError: If a host array is not contiguous: a GPU could not be given a copy.
@@ -116,10 +123,10 @@ def matching(
 
 
 def converted(value: Any, declared: types.Type) -> Any:
-    """Return a number as the type that a signature declares; any other value as it is.
+    """Return a number as the type that a signature declares, and any other value unchanged.
 
-    Integers in an array are seen as signed or unsigned ones of the same size, as on a GPU. Raises :class:`TypeError`
-    for an array of another dtype or number of axes.
+    An array of integers is reinterpreted as signed or unsigned integers of the same size, as on a GPU. Raises
+    :class:`TypeError` for an array of another dtype or number of axes.
     """
     if isinstance(declared, types.Array):
         dtype = numpy_support.as_dtype(declared.dtype)

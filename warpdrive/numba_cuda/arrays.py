@@ -471,7 +471,7 @@ def auto_device(obj: Any, stream: Any = 0, copy: bool = True, user_explicit: boo
     Args:
         obj: Device array, host array, record, or anything that ``np.asanyarray`` takes.
         stream: Stream of later copies.
-        copy: If False, what is created is not initialised.
+        copy: If False, a new array is not initialised.
         user_explicit: Ignored: there are no transfers to warn of.
 
     Returns:

@@ -18,7 +18,7 @@ def with_casts(source: FunctionSource, argument_types: tuple[types.Type, ...], r
     Args:
         source: The source of the function.
         argument_types: Declared types of its parameters.
-        result: Declared type of what it returns.
+        result: Declared type of the return value.
 
     Returns:
         The source, in which each argument that is a number is first assigned to a variable of the declared type.

@@ -1,4 +1,4 @@
-"""Compilers for GPUs (NVVM, NVRTC) and what they make (PTX): names that programs import, and that raise when used."""
+"""Stubs of GPU compilers (NVVM, NVRTC) and their outputs (PTX), which programs may import; they raise when used."""
 
 from __future__ import annotations
 

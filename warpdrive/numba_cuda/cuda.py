@@ -1,4 +1,4 @@
-"""The module that programs get as ``numba.cuda``: kernels run on this machine, which appears as one GPU."""
+"""Replacement of the module ``numba.cuda``: kernels run on this machine, which is presented as one GPU."""
 
 from __future__ import annotations
 

@@ -391,7 +391,7 @@ def jit(func_or_sig: Any = None, device: bool = False, link: Any = None, **optio
     Args:
         func_or_sig: The function; or a signature, or a list of signatures, of the function that is decorated.
         device: If True, it is a device function.
-        link: Must be empty: there is nothing that CUDA C or PTX could be linked with.
+        link: Must be empty: CUDA C or PTX cannot be linked.
         options: With ``debug=True``, launches check indices and divisors, and exceptions report the thread; the default
             is ``numba.config.CUDA_DEBUGINFO_DEFAULT``. ``extensions`` convert arguments of launches. ``opt``,
             ``fastmath``, ``lineinfo``, ``cache``, ``inline``, ``max_registers`` and the like have no effect.

@@ -1,7 +1,4 @@
-"""The device, its context and its driver: this machine with the interface of a GPU.
-
-Limits are those of GPUs that any program may count on.
-"""
+"""Device, context and driver: this machine with the interface of a GPU, with the limits common to all GPUs."""
 
 from __future__ import annotations
 
@@ -29,10 +26,10 @@ from warpdrive.numba_cuda.memory import MemoryPointer as MemoryPointer, new_arra
 from warpdrive.numba_cuda.streams import Event, Stream, event_elapsed_time as event_elapsed_time, external_stream
 
 COMPUTE_CAPABILITY = (7, 5)
-"""Compute capability that programs are told: it has every feature of the kernel language."""
+"""Reported compute capability: it has every feature of the kernel language."""
 USE_NV_BINDING = False
 THREADS_AT_ONCE = 65536
-"""Number of threads that can wait for each other."""
+"""Maximum number of threads that can wait for each other."""
 
 _ATTRIBUTES = {
     **dict(zip(("MAX_BLOCK_DIM_X", "MAX_BLOCK_DIM_Y", "MAX_BLOCK_DIM_Z"), MAX_THREADS, strict=True)),
@@ -211,7 +208,7 @@ class Context:
         return Event(timing)
 
     def get_active_blocks_per_multiprocessor(self, func: Any, blocksize: int, memsize: int, flags: Any = None) -> int:
-        """Return how many blocks of that size share a multiprocessor.
+        """Return the number of blocks of that size that share a multiprocessor.
 
         Args:
             func: Ignored.
@@ -307,7 +304,7 @@ class Driver:
         return refuse
 
     def get_version(self) -> tuple[int, int]:
-        """Return the version of CUDA that programs are told."""
+        """Return the reported version of CUDA."""
         return VERSION
 
     def get_device(self, devnum: int = 0) -> Device:
@@ -321,7 +318,7 @@ class Driver:
 
 
 VERSION = (12, 0)
-"""Version of CUDA that programs are told."""
+"""Reported version of CUDA."""
 driver = Driver()
 device = Device()
 context = Context()
@@ -415,13 +412,13 @@ def device_memset(dst: Any, val: int, size: int, stream: Any = 0) -> None:
         dst: Device memory.
         val: Value of each byte.
         size: Number of bytes.
-        stream: Ignored: it is done at once.
+        stream: Ignored: calls are synchronous.
     """
     _bytes_of(dst)[:size] = val
 
 
 def profile_start() -> None:
-    """Do nothing: profilers of GPUs see no launches."""
+    """Do nothing: GPU profilers do not see launches on the CPU."""
 
 
 profile_stop = profile_start
@@ -493,12 +490,12 @@ def launch_kernel(*args: Any, **kwargs: Any) -> None:
 
 
 class Runtime:
-    """The CUDA runtime that programs are told of."""
+    """The reported CUDA runtime."""
 
     supported_versions = (VERSION,)
 
     def get_version(self) -> tuple[int, int]:
-        """Return the version of CUDA that programs are told."""
+        """Return the reported version of CUDA."""
         return VERSION
 
     def is_supported_version(self) -> bool:

@@ -1,4 +1,4 @@
-"""``vectorize`` and ``guvectorize`` with ``target="cuda"``, and ``cuda.reduce``: functions over whole arrays."""
+"""``vectorize`` and ``guvectorize`` with ``target="cuda"``, and ``cuda.reduce``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _launch(kernel: Kernel, arrays: Sequence[Array]) -> None:
 
 NOTHING: types.Type = types.void
 _OPTIONS = frozenset({"nopython", "fastmath", "debug", "opt", "lineinfo", "inline", "max_registers", "link"})
-"""Options that are accepted, and have no effect."""
+"""Options that are accepted but have no effect."""
 
 
 def _unpickled(function: bytes, declared: list[Declared]) -> DeviceUFunc:
@@ -82,7 +82,7 @@ class _Declarations:
         return NOTHING
 
     def disable_compile(self) -> None:
-        """Do nothing: nothing is compiled before it is called."""
+        """Do nothing: functions are compiled at their first call."""
 
 
 class CUDAVectorize(_Declarations):
@@ -102,10 +102,10 @@ class CUDAVectorize(_Declarations):
 
 
 class DeviceUFunc:
-    """Function of numbers over arrays, which are broadcast.
+    """Universal function: a scalar function applied elementwise to arrays, which are broadcast.
 
     Args:
-        function: The function of numbers.
+        function: The scalar function.
         declared: Its argument types and return type, one or more.
     """
 
@@ -115,12 +115,12 @@ class DeviceUFunc:
         self._kernels: dict[Any, tuple[Kernel, list[np.dtype[Any]]]] = {}
 
     def __call__(self, *args: Any, out: Any = None, stream: Any = 0) -> Any:
-        """Return the function of each element.
+        """Apply the function elementwise.
 
         Args:
-            args: Arrays of the host or of the device, and numbers.
-            out: Array for the results; None for a new one, of the device if one of the arguments is.
-            stream: Ignored: it is done at once.
+            args: Host or device arrays, and numbers.
+            out: Array for the results; None for a new one, a device array if one of the arguments is.
+            stream: Ignored: calls are synchronous.
 
         Returns:
             The results.
@@ -148,14 +148,14 @@ class DeviceUFunc:
         return _unpickled, (serialize.dumps(self.py_func), self.declared)
 
     def reduce(self, arg: Any, stream: Any = 0) -> Any:
-        """Return the function of two numbers applied to all elements of an array of one axis.
+        """Reduce a 1-D array by a function of two numbers.
 
         Raises:
             TypeError: If the array is empty, or has more axes.
         """
         values = np.array(as_host_array(arg))
         if values.ndim != 1 or not values.size:
-            raise TypeError("only an array of one axis and at least one element can be reduced")
+            raise TypeError("only a 1-D array with at least one element can be reduced")
         while len(values) > 1:
             half = len(values) // 2
             pairs = np.atleast_1d(self(values[:half], values[half : 2 * half]))
@@ -175,7 +175,7 @@ class DeviceUFunc:
         return self._kernels[declared]
 
     def _chosen(self, args: Sequence[Any], inputs: Sequence[Array]) -> Declared:
-        """Return the signature of the same dtypes, or else of the dtypes of the arrays: numbers are converted."""
+        """Return the signature that matches all dtypes, or else those of the arrays, since numbers are converted."""
         given = [array.dtype for array in inputs]
         free = [isinstance(value, (int, float, complex, np.number)) for value in args]
         fitting: list[Declared] = []
@@ -197,7 +197,7 @@ class DeviceUFunc:
 
 
 def _column(array: Array, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """Return an array as one axis of a shape that it is broadcast to; a single number takes no memory."""
+    """Return an array broadcast to a shape and flattened; a single number takes no memory."""
     array = array.astype(dtype, copy=False)
     count = int(np.prod(shape))
     if array.size == 1:
@@ -211,7 +211,8 @@ class CUDAGUFuncVectorize(_Declarations):
     Args:
         func: The function of small arrays.
         sig: Their axes, such as ``"(m,n),(n)->(m)"``.
-        options: See :class:`CUDAVectorize`; ``writable_args`` is not supported.
+        writable_args: Not supported.
+        options: See :class:`CUDAVectorize`.
     """
 
     def __init__(self, func: Any, sig: str, *, writable_args: Any = (), **options: Any) -> None:
@@ -238,7 +239,7 @@ def _parsed(text: str) -> tuple[list[list[str]], list[list[str]]]:
 
 
 class DeviceGUFunc:
-    """Function of small arrays over the remaining axes of arrays, which are broadcast.
+    """Generalized universal function: a function of subarrays, whose remaining axes are broadcast.
 
     Args:
         function: The function of inputs and outputs.
@@ -255,12 +256,12 @@ class DeviceGUFunc:
         self._kernels: dict[Any, Kernel] = {}
 
     def __call__(self, *args: Any, out: Any = None, stream: Any = 0) -> Any:
-        """Return the function of each element.
+        """Apply the function to all subarrays.
 
         Args:
-            args: Arrays of the host or of the device, and numbers; arrays for the results may follow.
-            out: Array for the results, or a tuple of them; None for new ones, of the device if one of the inputs is.
-            stream: Ignored: it is done at once.
+            args: Host or device arrays, and numbers; arrays for the results may follow.
+            out: Array for the results, or a tuple of them; None for new ones, device arrays if one of the inputs is.
+            stream: Ignored: calls are synchronous.
 
         Returns:
             The results: an array, or a tuple of them.
@@ -313,7 +314,7 @@ class DeviceGUFunc:
         return final[0] if len(final) == 1 else final
 
     def _loop_of(self, array: Array, axes: list[str], lengths: dict[str, int]) -> tuple[int, ...]:
-        """Return the shape of an array without its own axes, whose lengths are noted."""
+        """Return the shape of an array without its core axes, whose lengths are recorded in ``lengths``."""
         if array.ndim < len(axes):
             raise ValueError(f"'{self.__name__}': an array of shape {array.shape} lacks axes ({', '.join(axes)})")
         split = array.ndim - len(axes)
@@ -371,11 +372,11 @@ class Reduce:
         """Return the reduction of an array.
 
         Args:
-            arr: Array of one axis, of the host or of the device.
+            arr: 1-D host or device array.
             size: Number of elements; None for all.
-            res: Device array whose first element becomes the result; None to return it.
+            res: Device array whose first element receives the result; None to return it.
             init: First operand.
-            stream: Ignored: it is done at once.
+            stream: Ignored: calls are synchronous.
 
         Returns:
             The result, or None if ``res`` is given. That of an empty array is ``init``.
@@ -385,7 +386,7 @@ class Reduce:
         """
         values = as_host_array(arr)
         if values.ndim != 1:
-            raise TypeError(f"only an array of one axis can be reduced, not of {values.ndim}")
+            raise TypeError(f"only a 1-D array can be reduced, found {values.ndim} axes")
         values = values[:size]
         first = values.dtype.type(init)
         if not values.size:

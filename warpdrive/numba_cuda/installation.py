@@ -1,4 +1,4 @@
-"""Installation as ``numba.cuda`` of this process, beside numba's own and numba-cuda, or without either."""
+"""Installation as ``numba.cuda`` of this process, with numba's own and numba-cuda installed or without."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HOMES = {
     **{f"cudadrv.{name}": "driver" for name in ("driver", "devices", "drvapi", "runtime", "enums")},
     **{"cudadrv.error": "errors", "cudadrv.devicearray": "arrays", "simulator.cudadrv.devicearray": "arrays"},
 }
-"""Modules of this package that stand for modules of ``numba.cuda``, by the name below it."""
+"""Modules of this package that replace modules of ``numba.cuda``, by the name below it."""
 
 _IN_CORE = ("types", "typing", "typeconv", "datamodel", "cgutils", "utils", "serialize")
 _OF_NUMBA = {
@@ -83,7 +83,7 @@ class _Finder(MetaPathFinder):
 
 
 def _name_in_numba(below: str) -> str | None:
-    """Return the name of the module of numba that stands for one of ``numba.cuda``, or None."""
+    """Return the name of the module of numba that corresponds to one of ``numba.cuda``, or None."""
     if below in _OF_NUMBA:
         return _OF_NUMBA[below]
     first, _, rest = below.partition(".")
@@ -151,7 +151,7 @@ def install() -> None:
 
 
 def _set_builders(builders: Sequence[Any]) -> list[Any]:
-    """Set the functions that import what ``vectorize`` and ``guvectorize`` build with; return the former ones."""
+    """Set the functions that import the builders of ``vectorize`` and ``guvectorize``; return the former ones."""
     from numba.np.ufunc.decorators import GUVectorize, Vectorize
 
     former = []

@@ -1,6 +1,6 @@
-"""Objects of the kernel language, as ``cuda.threadIdx`` and ``cuda.atomic``: names that only kernels can use.
+"""Members of ``numba.cuda`` that only kernels can use, such as ``cuda.threadIdx`` and ``cuda.atomic``.
 
-Each is an :class:`Intrinsic`, by which the resolver recognises it, whether kernels can use it yet or not.
+Each is an :class:`Intrinsic`, by which the resolver recognises it, including those that kernels do not support yet.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ NAMES = frozenset(
         *("ldca", "ldcg", "ldcs", "ldlu", "ldcv", "stcg", "stcs", "stwb", "stwt"),
     }
 )
-"""Names of ``numba.cuda`` that are of the kernel language, except those of other modules and vector types."""
+"""Names of ``numba.cuda`` that belong to the kernel language, except those of its modules and vector types."""
 
 MODULES = ("cg", *libraries.MODULES)
-"""Modules of which all names are of the kernel language."""
+"""Modules whose names all belong to the kernel language."""
 
 
 class Member(Intrinsic):

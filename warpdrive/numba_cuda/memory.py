@@ -1,4 +1,4 @@
-"""Allocations of device memory, which is host memory: arrays are found by addresses inside them."""
+"""Allocations of device memory, which is host memory; arrays are found by any address within them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def new_array(shape: Any, dtype: Any, strides: Any = None, order: Any = "C") -> 
 
 
 def registered(array: Array) -> Array:
-    """Return a contiguous array, whose memory is that of the device from now on."""
+    """Register the memory of a contiguous array as device memory, and return the array."""
     if array.size:
         _allocations[address_of(array)] = array
     return array

@@ -132,7 +132,7 @@ def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0
         states: ``[n]`` of ``xoroshiro128p_dtype``.
         seed: Seed of the first one.
         subsequence_start: Number of subsequences of 2**64 draws to skip.
-        stream: Ignored: it is done at once.
+        stream: Ignored: calls are synchronous.
     """
     found = np.empty(states.shape, xoroshiro128p_dtype)
     init_xoroshiro128p_states_cpu(found, seed, subsequence_start)
@@ -140,6 +140,6 @@ def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0
 
 
 def init_xoroshiro128p_states_cpu(states: npt.NDArray[Any], seed: int, subsequence_start: int) -> None:
-    """Initialise the states in an array of NumPy; see :func:`create_xoroshiro128p_states`."""
+    """Initialise the states in a NumPy array; see :func:`create_xoroshiro128p_states`."""
     if len(states):
         native_module(_STATES).fill(states, np.uint64(int(seed) & _WORD), np.int64(subsequence_start))

@@ -1,4 +1,4 @@
-"""Streams and events. Launches and copies are synchronous: there is nothing to wait for, and any order is kept."""
+"""Streams and events. Launches and copies are synchronous, so there is nothing to wait for."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _set_result(future: asyncio.Future[Stream], stream: Stream) -> None:
 
 
 class Event:
-    """Moment in a stream.
+    """Event in a stream.
 
     Args:
         timing: If False, :meth:`elapsed_time` is an error.
@@ -77,11 +77,11 @@ class Event:
         self._recorded: float | None = None
 
     def record(self, stream: Any = 0) -> None:
-        """Record the moment."""
+        """Record the current time."""
         self._recorded = time.perf_counter()
 
     def query(self) -> bool:
-        """Return True: what precedes the event is complete."""
+        """Return True: all work before the event is complete."""
         return True
 
     def synchronize(self) -> None:

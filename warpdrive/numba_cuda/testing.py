@@ -1,4 +1,4 @@
-"""``numba.cuda.testing``: base classes and decorators of tests of CUDA programs."""
+"""``numba.cuda.testing``: base classes and decorators for tests of CUDA programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ except (ImportError, AssertionError):  # without its tests, or setuptools reject
     from unittest import TestCase
 
     class SerialMixin:  # type: ignore[no-redef]
-        """Marker of tests that do not run beside others."""
+        """Marker of tests that do not run in parallel."""
 
 
 numba_cuda_dir = Path(location_of_numba_cuda() or os.curdir)
@@ -48,7 +48,7 @@ class CUDATestCase(SerialMixin, TestCase):  # type: ignore[misc]
         config.CUDA_LOW_OCCUPANCY_WARNINGS, config.CUDA_WARN_ON_IMPLICIT_COPY = self._warnings
 
     def skip_if_lto(self, reason: str) -> None:
-        """Do nothing: nothing is linked."""
+        """Do nothing: there is no linking."""
 
 
 class ContextResettingTestCase(CUDATestCase):
@@ -56,7 +56,7 @@ class ContextResettingTestCase(CUDATestCase):
 
 
 class ForeignArray:
-    """Array of another library: all it has is an interface."""
+    """Array of another library, which only has a CUDA array interface."""
 
     def __init__(self, arr: Any) -> None:
         self._arr = arr

@@ -20,6 +20,8 @@ Arrays = dict[str, Array]
 
 FORMATS = (".npz", ".safetensors")
 """File name extensions of the supported formats."""
+_OF_AGENTS = ("actions", "rewards", "log_probabilities", "probabilities", "observations", "logits")
+"""Attributes that :meth:`Recording.of` restricts to the agents of a tag."""
 _NO_ARRAYS = ("env_name", "env_config", "policy_tags", "by_tag", "seed")
 _DESCRIPTION = "recording"
 """Name of the non-array part of a file: an entry of an .npz, or a key of the metadata of a .safetensors file."""
@@ -114,21 +116,30 @@ class Recording:
         """Return an attribute that has an axis of agents, restricted to the agents of a tag.
 
         Args:
-            name: ``"actions"``, ``"rewards"``, ``"log_probabilities"``, ``"probabilities"`` or ``"observations"``.
+            name: ``"actions"``, ``"rewards"``, ``"log_probabilities"``, ``"probabilities"``, ``"observations"`` or
+                ``"logits"``.
             tag: The policy tag.
 
         Returns:
             The attribute with the agents of the tag; observations of a Dict space are a dict by key.
 
         Raises:
-            WarpDriveError: If the tag does not exist, or observations were not recorded.
+            WarpDriveError: If the tag does not exist, the attribute has no axis of agents, or observations or logits
+                were not recorded.
         """
+        if name not in _OF_AGENTS:
+            raise WarpDriveError(
+                f"{shown(name)} is not recorded by agent: expected one of {', '.join(_OF_AGENTS)}."
+                f"{nearest(str(name), _OF_AGENTS)}"
+            )
         if tag not in self.policy_tags:
             raise WarpDriveError(f"the recording has no policy tag '{tag}'.{nearest(tag, self.policy_tags)}")
         value = getattr(self, name)
         if value is None:
             raise WarpDriveError(f"{name} were not recorded: env.record(..., {name}=True)")
-        return value[tag] if name in self.by_tag else _mapped(lambda array: array[:, :, self.policy_tags[tag]], value)
+        if name == "logits" or name in self.by_tag:
+            return value[tag]
+        return _mapped(lambda array: array[:, :, self.policy_tags[tag]], value)
 
     def state(self, index: int, step: int) -> State:
         """Return a replica's arrays by name after ``step`` steps (0: the first state), in the format of ``render``.
@@ -140,7 +151,13 @@ class Recording:
         Returns:
             The arrays of ``states``; the actions and rewards of the step that led to this state (zeros in the first
             one), ``terminated`` and ``truncated``; and observations if recorded.
+
+        Raises:
+            WarpDriveError: If the replica or the step does not exist.
         """
+        self._check_index(index)
+        if not 0 <= step <= self.num_steps:
+            raise WarpDriveError(f"the recording has states after 0 to {self.num_steps} steps: found {step}")
         state: State = {name: array[step, index] for name, array in self.states.items()}
         for name, array in _flat("observations", self.observations, "_").items():
             state[name] = array[step, index]
@@ -166,12 +183,12 @@ class Recording:
             indices: Indices of recorded replicas, from 0 to k - 1.
 
         Raises:
-            WarpDriveError: If a replica does not exist.
+            WarpDriveError: If a replica does not exist, or ``indices`` is empty.
         """
+        if not len(indices):
+            raise WarpDriveError("indices is empty: expected one replica of the recording or more")
         for index in indices:
-            if not 0 <= index < self.num_replicas:
-                last = self.num_replicas - 1
-                raise WarpDriveError(f"the recording has {self.num_replicas} replicas, 0 to {last}: found {index}")
+            self._check_index(index)
         rows, length = list(indices), int(self.lengths[list(indices)].max())
 
         def cut(names: Iterable[str], end: int) -> dict[str, Any]:
@@ -183,6 +200,11 @@ class Recording:
             **cut(("actions", "rewards", "log_probabilities", "logits"), length),
             **{name: getattr(self, name)[rows] for name in ("replicas", "lengths", "terminated", "truncated")},
         )
+
+    def _check_index(self, index: int) -> None:
+        if not 0 <= index < self.num_replicas:
+            last = self.num_replicas - 1
+            raise WarpDriveError(f"the recording has {self.num_replicas} replicas, 0 to {last}: found {index}")
 
     def save(self, path: str | Path) -> Path:
         """Save the recording to one file, in the format of its extension: ``.npz`` or ``.safetensors``.
@@ -235,12 +257,12 @@ class Recording:
             recording = cls(**_nested(arrays), **json.loads(text))
             recording._check()
             return recording
-        except Exception as error:  # each format raises errors of its own, none of which is helpful to users
+        except Exception as error:  # each format raises other errors, none of which is helpful to users
             what = f"not a recording written by Recording.save, or damaged ({one_line(str(error))})"
             raise WarpDriveError(f"{path}: {what}") from error
 
     def _check(self) -> None:
-        """Raise ``ValueError`` unless the parts, which come from a file, fit each other."""
+        """Raise ``ValueError`` unless the parts, read from a file, are consistent."""
         if self.rewards.ndim != 3 or self.rewards.dtype.kind != "f" or not self.rewards.shape[1]:
             raise ValueError(f"rewards are {_described(self.rewards)}, expected float numbers [T, k, num_agents]")
         steps, count, agents = self.rewards.shape
@@ -291,7 +313,7 @@ def _described(array: Array) -> str:
 
 
 def _mapped(function: Callable[[Array], Array], value: Any) -> Any:
-    """Apply ``function`` to every array in nested dicts of arrays, or to a single array; None is returned as it is."""
+    """Apply ``function`` to every array in nested dicts of arrays, or to a single array; None is returned unchanged."""
     if isinstance(value, dict):
         return {name: _mapped(function, part) for name, part in value.items()}
     return None if value is None else function(value)

@@ -66,8 +66,9 @@ class Artist:
     def shapes(self, states: Sequence[State]) -> Shapes:
         """Return the shapes of states of one replica each, ``[states, number, len(FIELDS)]``.
 
-        First are those of agents, ``num_agents * shapes_per_agent``, then those of ``draw_things``, in layers behind
-        trails. The kernels run once, on the CPU. They may name the arrays of a state and attributes of the environment.
+        The first ``num_agents * shapes_per_agent`` are those of agents, followed by those of ``draw_things``, in layers
+        behind trails. The kernels run once, on the CPU. Their parameters are arrays of a state and attributes of the
+        environment.
 
         Args:
             states: The arrays by name, the same in all states.
@@ -141,7 +142,7 @@ def rendered_by(env: Environment, state: State, trail: Sequence[State] = ()) -> 
 
 
 def check_shapes(env: Environment, name: str, shapes: Shapes) -> None:
-    """Check what a kernel drew.
+    """Check the shapes that a kernel has drawn.
 
     Args:
         env: The environment.
@@ -149,7 +150,8 @@ def check_shapes(env: Environment, name: str, shapes: Shapes) -> None:
         shapes: ``[replicas or states, num_agents, shapes, len(FIELDS)]``.
 
     Raises:
-        DefinitionError: If an agent drew a shape that does not exist, or a number is not finite or no colour.
+        DefinitionError: If an agent drew a shape that does not exist or with a negative radius, or a number is not
+            finite or no colour.
     """
     kernel, count = ("draw_things", "things_per_agent") if name == "things" else ("draw", "shapes_per_agent")
     title = f"environment {env.name}: its {kernel} kernel"
@@ -161,6 +163,12 @@ def check_shapes(env: Environment, name: str, shapes: Shapes) -> None:
         )
     if not np.isfinite(shapes).all():
         raise DefinitionError(f"{title} wrote a number that is not finite")
+    round_ones = (kinds == draw.CIRCLE) | (kinds == draw.SECTOR)
+    for row, agent, index in np.argwhere(round_ones & (shapes[..., draw.WIDTH] < 0))[:1]:
+        radius = shapes[row, agent, index, draw.WIDTH] / 2
+        raise DefinitionError(
+            f"{title} drew shape {index} of agent {agent} with the radius {radius:g}, expected 0 or more"
+        )
     drawn = shapes[kinds != draw.NOTHING]
     for field, least in ((draw.COLOUR, 0), (draw.EDGE, -1)):
         colours = drawn[:, field]
@@ -185,11 +193,32 @@ def _check_scene(title: str, scene: object) -> None:
         for part in getattr(scene, name):
             if not isinstance(part, kind):
                 raise DefinitionError(f"{title} {name} contain {shown(part)}, expected {kind.__name__}")
+            least = 0 if isinstance(part, Text) else -1
             for colour in (getattr(part, field, 0) for field in ("colour", "edge")):
-                if not -1 <= colour < len(LIGHT):
-                    expected = f"0 to {len(LIGHT) - 1}, or -1 for none"
+                if not isinstance(colour, (int, np.integer)) or not least <= colour < len(LIGHT):
+                    expected = f"0 to {len(LIGHT) - 1}" + (", or -1 for none" if least < 0 else "")
                     raise DefinitionError(f"{title} {name} have the colour {shown(colour)}, expected {expected}")
-            if isinstance(part, Polygon) and getattr(part.points, "shape", ())[1:] != (2,):
+            if isinstance(part, Polygon) and not _are_points(part.points):
                 raise DefinitionError(
-                    f"{title} polygons have the points {shown(part.points)}, expected an array [n, 2]"
+                    f"{title} polygons have the points {shown(part.points)}, expected an array [n, 2] of two or more "
+                    "points with finite coordinates"
                 )
+            if isinstance(part, Text) and not isinstance(part.text, str):
+                raise DefinitionError(f"{title} texts contain the text {shown(part.text)}, expected a string")
+            if isinstance(part, Image) and not _is_picture(part.pixels):
+                found = (
+                    f"an array {part.pixels.dtype} {list(part.pixels.shape)}"
+                    if isinstance(part.pixels, np.ndarray)
+                    else shown(part.pixels)
+                )
+                raise DefinitionError(f"{title} images have the pixels {found}, expected uint8 [height, width, 3]")
+
+
+def _are_points(points: object) -> bool:
+    if not isinstance(points, np.ndarray) or points.dtype.kind not in "fiu" or points.shape[1:] != (2,):
+        return False
+    return len(points) > 1 and bool(np.isfinite(points).all())
+
+
+def _is_picture(pixels: object) -> bool:
+    return isinstance(pixels, np.ndarray) and pixels.dtype == np.uint8 and pixels.shape[2:] == (3,) and pixels.size > 0

@@ -18,7 +18,7 @@ _ARC = 10.0  # degrees between the points of an arc
 SHADES, OPACITY = 4, 0.55
 """Number of shades of a trail, and opacity of the latest one."""
 BEHIND = -1000
-"""Layer of things, behind agents. Shapes of negative layers are behind trails, too."""
+"""Layer of objects other than agents, behind agents. Shapes of negative layers are behind trails as well."""
 LONGEST_PART = 0.5
 """Fraction of the view from which on a part of a trail is a jump, as at the border of a torus, and left out."""
 
@@ -42,8 +42,8 @@ def outline(kind: int, x: float, y: float, a: float, b: float, shape: npt.NDArra
 
     Args:
         kind: The kind of the shape.
-        x: The place of its middle, to the right.
-        y: The place of its middle, downwards.
+        x: The position of its centre, to the right.
+        y: The position of its centre, downwards.
         a: Half of its width.
         b: Half of its height.
         shape: All numbers of the shape.

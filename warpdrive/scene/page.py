@@ -1,4 +1,4 @@
-"""Pages that draw scenes in the browser: what they have in common, and scenes as JSON."""
+"""Pages that draw scenes in the browser: their common parts, and scenes as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def page(body: Path, scripts: Sequence[Path], title: str, data: Mapping[str, Any
         body: The file of its content; a style sheet beside it has the same name.
         scripts: Its scripts, which follow the shared one.
         title: Its title, ``{{title}}`` in its content.
-        data: What the scripts find as ``data``, beside the constants of drawings.
+        data: The value of ``data`` in the scripts, in addition to the constants of drawings.
 
     Returns:
         HTML.
@@ -40,7 +40,7 @@ def page(body: Path, scripts: Sequence[Path], title: str, data: Mapping[str, Any
         "data": text.replace("</", "<\\/"),
     }
     html = _joined([_SHARED.with_suffix(".html")]).replace("{{body}}", _joined([body]).rstrip())
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], html)  # once: a title is not looked into
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], html)  # one pass: titles are taken literally
 
 
 def _joined(paths: Sequence[Path]) -> str:
@@ -58,7 +58,7 @@ def _drawing_constants() -> dict[str, Any]:
 
 
 def described_scenery(scene: Scene) -> dict[str, Any]:
-    """Return what a page draws behind the agents, as JSON has it."""
+    """Return the background that a page draws, as JSON."""
     return {
         "view": [float(end) for end in scene.view],
         "caption": scene.caption,

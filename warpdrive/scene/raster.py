@@ -98,7 +98,7 @@ class Raster:
         return bool(scene.images or scene.polygons or scene.texts or not inside.all())
 
     def _cover_margin(self, pen: Any, box: Sequence[float], size: tuple[int, int]) -> None:
-        """Cover what lies outside of the view."""
+        """Cover the parts outside of the view."""
         left, top, right, bottom = box
         for covered in ((0, 0, size[0], top), (0, bottom, size[0], size[1]), (0, 0, left, size[1]), (right, 0, *size)):
             pen.rectangle(covered, fill=self.colours[fields.PAPER])

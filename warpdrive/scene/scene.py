@@ -12,7 +12,7 @@ from warpdrive.scene import fields
 
 Shapes = npt.NDArray[np.float32]
 View = tuple[float, float, float, float]
-"""Part of the world that is shown: lowest x, highest x, lowest y, highest y."""
+"""Visible part of the world: minimum x, maximum x, minimum y, maximum y."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Scene:
         polygons: Polygons.
         texts: Texts.
         images: Images.
-        caption: Words below the picture.
+        caption: Text below the picture.
     """
 
     view: View

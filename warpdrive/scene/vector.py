@@ -113,5 +113,5 @@ class _Drawing:
 
 
 def _text(number: float) -> str:
-    """Return a number with the decimals that can be seen."""
+    """Return a number with the visible decimals."""
     return f"{number:.2f}".rstrip("0").rstrip(".") if math.isfinite(number) else "0"

@@ -1,3 +1,3 @@
-// What authors may include of CUDA is known without it.
+// Empty: the supported functions and types of CUDA are defined already.
 
 #pragma once

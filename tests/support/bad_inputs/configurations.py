@@ -56,7 +56,6 @@ _WRONG_SCHEDULES: list[Any] = [
     {"schedule": [], "start": 0.1, "end": 0.1, "steps": 5},
 ]
 
-_DISCRETE = ("reinforce", "a2c", "ppo", "dqn", "custom")
 _FUNCTION = "math:sqrt"
 
 
@@ -169,12 +168,6 @@ def _shown(value: Any) -> str:
     return text if len(text) < 60 else text[:50] + "..."
 
 
-OTHER_NAMES = {
-    "learning_rate": "lr",
-    "n_envs": "num_envs",
-}
-
-
 def parameters_of_environments() -> Iterator[Case]:
     """Wrong values for the parameters of an environment."""
     for key, wrong in {
@@ -230,7 +223,6 @@ def documents(folder: Path) -> Iterator[Case]:
         ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
         + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     )
-    in_value = "trainer: {num_envs: &b0 [x, x], train_batch_size: 20, total_steps: 20}\n"
     flow_laughs = (
         "trainer:\n  num_envs: ["
         + ", ".join(
@@ -323,7 +315,6 @@ def documents(folder: Path) -> Iterator[Case]:
         "unicode line ends": "env\u2028: 1\n",
         "right to left": "\u202eenv: 1\n",
     }
-    del in_value
     for name, text in texts.items():
         path = folder / f"{name.replace(' ', '_')}.yaml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))

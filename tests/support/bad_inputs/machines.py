@@ -37,7 +37,6 @@ def sizes(folder: Path) -> Iterator[Case]:
         size = ("trainer.train_batch_size=2e9",) if "num_envs" in text else ()
         yield command(text, "train", "cartpole", *_SMALL, text, *size)
     yield command("a long rollout", "train", "cartpole", *_SMALL, "trainer.train_batch_size=2e12")
-    dqn = "policy.agent={algorithm: dqn, learning_starts: 0, batch_size: 2, %s}"
     small = [text for text in _SMALL if "minibatches" not in text]
     for text in (
         "buffer_size: 9e17",
@@ -52,7 +51,6 @@ def sizes(folder: Path) -> Iterator[Case]:
             + ("" if "buffer" in text else ", buffer_size: 100")
         )
         yield command(text, "train", "cartpole", *small, f"policy.agent={{{text}}}")
-    del dqn
     for text in ("units: 1048576, type: gru", "units: 1048576, type: lstm"):
         yield command(text, "train", "cartpole", *_SMALL, f"policy.agent.model={{{text}}}")
     for option, value in (

@@ -148,6 +148,14 @@ def test_pycuda_needs_no_numba_cuda():
     assert lacks("pycuda", replace(FITTING, packages=without("numba-cuda"))) == []
 
 
+def test_pycuda_gets_an_older_compiler_for_an_old_card():
+    pytorch = replace(CURRENT, architectures=("sm_70",))
+    machine = replace(FITTING, **of(replace(H200, name="V100", capability=(7, 0)), pytorch=pytorch))
+    (lack,) = lacks("pycuda", machine)
+    assert str(lack).startswith("NVRTC 13.0.88 compiles for compute capability 7.5 and newer; V100 has 7.0")
+    assert str(lack).endswith(': pip install "cuda-bindings" "cuda-toolkit[nvrtc]" "cuda-toolkit==12.9.*"')
+
+
 def test_processes_take_turns_at_the_gpus(on, fake_gpu):
     on(FITTING)
     fake_gpu.set(count=2)
@@ -283,4 +291,4 @@ def test_looking_at_a_broken_machine_raises_nothing(monkeypatch):
 
 
 def test_the_least_capabilities_are_in_order():
-    assert requirements.MIN_CAPABILITY < requirements.LEAST_CAPABILITY_OF_CUDA_13
+    assert requirements.MIN_CAPABILITY < requirements.MIN_CAPABILITY_OF_CUDA_13

@@ -13,6 +13,8 @@ from numba import cuda
 
 import warpdrive as wd
 from warpdrive.checks.agreement import Trials
+from warpdrive.checks.last_writes import LastWrites
+from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ActionError, DefinitionError
 from warpdrive.testing import Draws, GymnasiumReference, ParityReport, PettingZooReference, check_parity
 from warpdrive.training.cli.main import main
@@ -331,7 +333,7 @@ def test_decisions_that_depend_on_rounding_are_counted_and_others_are_difference
     report = check_parity(Landing(), OneStep, **options)  # the kernels: <= 0; the reference: < 0
     assert not report.differences and report.doubtful == report.steps >= 20
     assert report.first_doubtful.array == "terminated" and report.first_doubtful.source == "terminated[env] = True"
-    assert not report and "look at the border" in str(report)  # in every step: not by rounding
+    assert not report and "check their comparisons, such as < or <=" in str(report)  # in every step: not by rounding
 
     class Far(OneStep):
         error = -1e-3
@@ -545,3 +547,12 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "lbforaging", None)
     with pytest.raises(DefinitionError, match="'lbf' needs lbforaging, which is not installed: pip install lbforaging"):
         check_parity("lbf", episodes=1)
+
+
+def test_the_interpreted_replica_is_closed(monkeypatch):
+    env, closed = Ball(), []
+    monkeypatch.setattr(EnvWrapper, "close", lambda self: closed.append(self.env))
+    replica = EnvWrapper(env, 1, "cpu")
+    saved = replica.save_state()[0]
+    line = LastWrites(env).line_of("velocity", (), saved, {"actions": np.array([1], np.int32)})
+    assert line.startswith(__file__) and closed == [env]

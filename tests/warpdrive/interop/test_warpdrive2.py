@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,9 @@ import pytest
 import torch
 
 import warpdrive as wd
-from warpdrive.errors import DefinitionError, TrustError
+from warpdrive.errors import DefinitionError, TrainingError, TrustError
+from warpdrive.interop.warpdrive2 import processes
+from warpdrive.interop.warpdrive2.cuda_source import CudaSource
 
 PROGRAMS = "warpdrive2_environments"
 
@@ -273,6 +276,19 @@ def test_the_loss_of_an_actor_critic_is_that_of_its_formula():
     assert abs(float(of_ppo) - (expected + (chosen * (returns - values)).mean() - (returns - values).mean())) < 1e-5
 
 
+def test_schedules_are_constant_or_piecewise_linear():
+    from warp_drive.training.utils.param_scheduler import ParamScheduler
+
+    assert ParamScheduler(0.5).get_param_value(10) == 0.5
+    falling = ParamScheduler([[10, 1.0], [20, 0.0]])
+    assert [falling.get_param_value(timestep) for timestep in (0, 10, 15, 30)] == [1.0, 1.0, 0.5, 0.0]
+    for invalid in ("0.5", [], [1.0, 2.0], [[0, 1.0, 2.0]]):
+        with pytest.raises(ValueError, match=r"expected a number or \[\[timestep, value\], \.\.\.\]"):
+            ParamScheduler(invalid)
+    with pytest.raises(ValueError, match="expected increasing timesteps"):
+        ParamScheduler([[20, 0.0], [10, 1.0]])
+
+
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_returns_over_several_steps_end_with_the_episode(n_step):
     from warp_drive.training.algorithms.policygradient.ddpg import DDPG
@@ -411,6 +427,51 @@ def test_cuda_c_in_a_string_runs_on_the_host():
     assert data.pull_data_from_device("data").tolist() == [[0.5, 2.0, 3.5], [3.5, 5.0, 6.5]]
     with pytest.raises(DefinitionError, match="__syncthreads"):
         PyCUDAFunctionManager().load_cuda_from_source_code('extern "C" __global__ void wait() { __syncthreads(); }')
+
+
+def test_cuda_c_takes_no_parameters_and_wide_ones():
+    module = CudaSource("""
+        __device__ long long kept;
+        __global__ void keep() { kept = 1LL << 40; }
+        __global__ void add(long long *sum, long long n, const unsigned char small, uint64_t large) {
+            *sum = n + small + (long long) large + kept;
+        }
+    """)
+    total = np.zeros(1, np.int64)
+    module.keep()
+    module.add(total, -(1 << 50), 200, 1 << 60)
+    assert total[0] == -(1 << 50) + 200 + (1 << 60) + (1 << 40)
+    with pytest.raises(DefinitionError, match="parameter of the type 'half': expected a pointer, or one of int"):
+        CudaSource("__global__ void halve(float *x, half by) {}")
+
+
+class _UnreadableError(Exception):
+    def __init__(self, code, reason):
+        super().__init__(f"{reason} ({code})")
+
+
+def test_a_process_that_fails_fails_the_training(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("MASTER_PORT", str(server.getsockname()[1]))
+    config = {"trainer": {"num_gpus": 1}}
+    processes.perform_distributed_training(dict, config)  # takes any keyword arguments
+    with pytest.raises(TrainingError, match=r"process 0 of 1 failed: TypeError.*no keyword arguments"):
+        processes.perform_distributed_training(len, config)
+    assert str(processes._sendable(_UnreadableError(3, "no memory"))).startswith("_UnreadableError: no memory (3)")
+
+
+def raise_long_error():
+    raise ValueError("\N{SNOWMAN}" * 100_000)
+
+
+def test_a_process_with_a_long_error_ends():
+    """Its parent reads the error after it has ended, and a pipe holds 64 KiB."""
+    process = processes.ProcessWrapper(target=raise_long_error)
+    process.start()
+    process.join(60)
+    has_ended = not process.is_alive()
+    process.kill()
+    assert has_ended and str(process.exception).startswith("ValueError: \N{SNOWMAN}")
 
 
 SPRINT = {"warpdrive2": f"{PROGRAMS}.sprint:Sprint", "kernels": f"{PROGRAMS}.sprint_step_numba"}

@@ -25,7 +25,7 @@ def draw(state, env):
 @wd.kernel
 def an_episode(state, total, length, log, n):
     """A kernel like the fused step of an environment with one agent."""
-    env = cuda.blockIdx.x
+    env = cuda.blockIdx.x + cuda.blockIdx.y * cuda.gridDim.x
     length[env] += 1
     cuda.syncthreads()
     total[env] += draw(state, env)
@@ -46,7 +46,8 @@ def an_episode(state, total, length, log, n):
 
 @wd.kernel
 def nothing_crosses_but_what_is_computed_anew(state, total, length, log, n):
-    row = cuda.grid(1) * 2
+    column, line = cuda.grid(2)
+    row = (column + line * cuda.gridDim.x) * 2
     half = row // 2
     total[half] += n
     cuda.syncthreads()
@@ -59,7 +60,7 @@ def nothing_crosses_but_what_is_computed_anew(state, total, length, log, n):
 
 @wd.kernel
 def variables_cross(state, total, length, log, n):
-    env = cuda.blockIdx.x
+    env = cuda.blockIdx.x + cuda.blockIdx.y * cuda.gridDim.x
     before = state[env] % 10
     own = cuda.local.array(3, np.int64)
     for i in range(3):
@@ -78,7 +79,7 @@ def variables_cross(state, total, length, log, n):
 
 @wd.kernel
 def shared_memory_stays(state, total, length, log, n):
-    env = cuda.blockIdx.x
+    env = cuda.blockIdx.x + cuda.blockIdx.y * cuda.gridDim.x
     memory = cuda.shared.array(4, np.int64)
     memory[env % 4] = state[env]
     cuda.syncthreads()
@@ -88,7 +89,7 @@ def shared_memory_stays(state, total, length, log, n):
 @wd.kernel
 def blocks_share_counters(state, total, length, log, n):
     """Every block adds to what all blocks use, in each stretch."""
-    env = cuda.blockIdx.x
+    env = cuda.blockIdx.x + cuda.blockIdx.y * cuda.gridDim.x
     cuda.atomic.add(total, env % 5, 1)
     cuda.syncthreads()
     cuda.atomic.max(length, 0, state[env])
@@ -106,7 +107,7 @@ def count_states(state, length, env):
 
 @wd.kernel
 def calls(state, total, length, log, n):
-    env = cuda.blockIdx.x
+    env = cuda.blockIdx.x + cuda.blockIdx.y * cuda.gridDim.x
     add_state(state, total, env)
     state[env] = 3 * n
     log[env] = n
@@ -116,7 +117,7 @@ def calls(state, total, length, log, n):
 
 @wd.kernel
 def calls_that_blocks_see(state, total, length, log, n):
-    env = cuda.blockIdx.x
+    env = cuda.blockIdx.x + cuda.blockIdx.y * cuda.gridDim.x
     add_state(state, total, env)
     count_states(state, length, env)
     add_state(state, total, env)
@@ -141,7 +142,7 @@ def test_blocks_of_one_thread(check, kernel, count):
     arrays[1][:] = rng.integers(0, 9, BLOCKS)
     for _ in range(3):
         *arrays, _ = check(kernel, BLOCKS, 1, *arrays, 7)
-    assert len(lower(resolve_kernel(kernel.source, {}), kernel.parameters[:4]).stretches) == count
+    assert len(lower(resolve_kernel(kernel.source, {}), kernel.parameters[:4]).pieces) == count
     *in_two_rows, _ = check(kernel, (BLOCKS // 2, 2), 1, *arrays, 7)
     assert len(in_two_rows) == 4
 

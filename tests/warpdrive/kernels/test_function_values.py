@@ -245,6 +245,38 @@ def test_mutual_recursion_works_on_the_cpu(launch):
     assert run(mutually_recursive, launch) == expected_of(mutually_recursive_of)
 
 
+def depth(n):
+    return 0 if n == 0 else 1 + depth(n - 1)
+
+
+def ping(n):
+    return 0 if n == 0 else 1 + pong(n - 1)
+
+
+def pong(n):
+    return 0 if n == 0 else 1 + ping(n - 1)
+
+
+def directly(out, n):
+    out[0] = depth(n[0])
+
+
+def through_another(out, n):
+    out[0] = ping(n[0])
+
+
+@pytest.mark.parametrize(("kernel", "names"), [(directly, "'depth'"), (through_another, "'(ping|pong)'")])
+def test_endless_recursion_ends_with_an_error_on_the_cpu(kernel, names):
+    out = np.zeros(1)
+    on_cpu(kernel, 1, 1, out, np.array([1000]))
+    assert out[0] == 1000
+    expected = rf"test_function_values\.py:\d+: RecursionError: {names} calls itself more than 1000 times: check"
+    with pytest.raises(wd.errors.WarpDriveError, match=expected):
+        on_cpu(kernel, 1, 1, out, np.array([-1]))
+    with pytest.raises(wd.errors.WarpDriveError, match=expected):  # in a part of the launch of another thread
+        on_cpu(kernel, 4096, 1, out, np.array([-1]))
+
+
 def test_mutual_recursion_is_refused_on_gpus():
     with pytest.raises(wd.errors.WarpDriveError, match="on a GPU a function can call itself only directly"):
         run(mutually_recursive, on_gpu)

@@ -9,6 +9,7 @@ import pytest
 from numba import cuda, float32, int32
 
 import warpdrive as wd
+from warpdrive.kernels import kernel as kernels
 
 HALF = np.float32(0.5)
 
@@ -130,6 +131,29 @@ def test_forall_has_a_thread_for_each_task(options, length):
     out = np.ones(length, np.float32)
     wd.kernel(scale).forall(length, **options)(out, factor=3)
     np.testing.assert_array_equal(out, np.full(length, 3.5, np.float32))
+
+
+def test_launchers_of_many_configurations_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr(kernels, "MAX_LAUNCHERS", 4)
+    kernel = wd.kernel(scale)
+    for blocks in (*range(1, 10), 1):
+        out = np.ones(blocks, np.float32)
+        kernel[blocks, 1](out, 3)
+        np.testing.assert_array_equal(out, np.full(blocks, 3.5, np.float32))
+    assert len(kernel._launchers) == len(kernel.memory["launchers"]) == 4
+
+
+def test_streams_are_told_apart_by_their_handles():
+    class Stream:
+        def __init__(self, handle):
+            self.handle = handle
+
+        def __repr__(self):
+            return "<Stream at an address>"
+
+    kernel = wd.kernel(scale)
+    assert kernel[1, 2, Stream(16)] is kernel[1, 2, Stream(16)]
+    assert kernel[1, 2, Stream(16)] is not kernel[1, 2, Stream(32)]
 
 
 def test_a_launch_is_configured_by_name():

@@ -157,6 +157,12 @@ def test_the_directions_of_arguments(cuda):
     assert on_device[0] == 3
 
 
+@pytest.mark.parametrize("direction", ["In", "Out", "InOut"])
+def test_numbers_have_no_direction(cuda, scale, direction):
+    with pytest.raises(TypeError, match=f"cuda.{direction} is for arrays: found an argument of type int"):
+        scale[1, 1](np.ones(1), getattr(cuda, direction)(3))
+
+
 def test_members_of_enumerations_are_arguments(cuda):
     class Color(enum.Enum):
         RED = 1

@@ -73,6 +73,22 @@ def test_what_comes_after_an_end_changes_no_sum(walkers: Callable[..., Any]) -> 
     assert not recording.state(short, end - 1)["terminated"]
 
 
+def test_parts_that_were_not_recorded_are_named(walkers: Callable[..., Any]) -> None:
+    recording = record(walkers)
+    np.testing.assert_array_equal(recording.of("logits", "even"), recording.logits["even"])
+    for call, message in [
+        (lambda: recording.of("reward", "odd"), "'reward' is not recorded by agent: .* Did you mean 'rewards'"),
+        (lambda: recording.of("terminated", "odd"), "'terminated' is not recorded by agent"),
+        (lambda: replace(recording, logits=None).of("logits", "odd"), r"logits were not recorded: .*logits=True"),
+        (lambda: recording.state(0, -1), rf"after 0 to {recording.num_steps} steps: found -1"),
+        (lambda: recording.state(0, recording.num_steps + 1), "states after 0 to"),
+        (lambda: recording.state(2, 0), "the recording has 2 replicas, 0 to 1: found 2"),
+        (lambda: recording.of_replicas([]), "indices is empty"),
+    ]:
+        with pytest.raises(WarpDriveError, match=message):
+            call()
+
+
 def test_an_episode_is_cut_out_at_its_end(walkers: Callable[..., Any]) -> None:
     recording = record(walkers)
     for row in range(2):
@@ -163,6 +179,14 @@ def test_no_replica_goes_on_after_its_end(walkers: Callable[..., Any]) -> None:
     assert ends.min() < ends[longest]
     env.record([longest], act=act)
     assert len(seen) == ends[longest] and not any(seen)
+
+    env = EnvWrapper(walkers(), 30, "cpu", seed=3, auto_reset=False)
+    while not (has_ended := env.ctx["terminated"].clone()).any():
+        env.step()
+    seen.clear()
+    assert env.record([int((~has_ended).nonzero()[0])], act=act, reset=False).num_steps == len(seen) and not any(seen)
+    with pytest.raises(DefinitionError, match="has ended: reset it, or record with reset=True"):
+        env.record([int(has_ended.nonzero()[0])], reset=False)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Arrays to which a kernel only adds atomically: each part of a launch has a copy of its own, added at its end.
+"""Privatization of arrays to which a kernel only adds atomically: each part of a launch adds a private copy at its end.
 
-Threads on several cores that count in the same array, as in a histogram, would else exchange its cache lines, and each
-addition would lock one.
+Otherwise, threads on several cores that count in the same array, as in a histogram, would exchange its cache lines, and
+each addition would lock one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from warpdrive.kernels.language import ATOMIC_DTYPES
 from warpdrive.kernels.syntax import IntrinsicName
 
 ROOM = 16384
-"""Largest size of a copy in bytes: it lies on the stack."""
+"""Maximum size in bytes of a copy, which is on the stack."""
 
 UPDATES = 4
-"""Least number of threads for each element for which a copy pays: it is cleared and added once per part."""
+"""Minimum number of threads per element for which a copy pays off: it is cleared and added once per part."""
 
 
 def accumulators(body: Sequence[ast.stmt], kinds: Mapping[str, ArgumentKind]) -> set[str]:
@@ -49,7 +49,7 @@ def _fits(kind: ArgumentKind) -> bool:
 
 
 class _Uses(ast.NodeVisitor):
-    """Names of arrays that statements add to, and those of all other values that they use."""
+    """Names of the arrays that statements add to, and of all other values that they use."""
 
     def __init__(self) -> None:
         self.added: set[str] = set()
@@ -83,7 +83,7 @@ def added_array(node: ast.Expr) -> str | None:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def share_memory(typingctx: Any, array: Any, other: Any) -> Any:
-    """Return True if two arrays may have an element in common."""
+    """Return True if the memory extents of two arrays overlap."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pairs = zip(signature.args, args, strict=True)
@@ -111,13 +111,14 @@ def _extent(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, Any
 
 @intrinsic  # type: ignore[untyped-decorator]
 def own_accumulator(typingctx: Any, array: Any, threads: Any, is_shared: Any) -> Any:
-    """Return a cleared copy on the stack of an array, or the array itself.
+    """Return a zeroed accumulator on the stack for an array, or the array itself.
 
     Args:
         typingctx: Typing context of numba.
-        array: The array, which is copied if it is small enough for the number of threads.
+        array: The array, which gets an accumulator if it is small enough for the number of threads.
         threads: The number (intp) of threads that add.
-        is_shared: True (boolean) if another argument has its memory, which may then be read; it is not copied.
+        is_shared: True (boolean) if another argument overlaps it, through which the kernel may read the sums; it then
+            gets none.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -77,7 +77,7 @@ class ArgumentTable:
     """Words of consecutive arrays: for each the address, the shape, and the strides in bytes.
 
     Args:
-        own: Arrays of the backend, which come first and are never replaced.
+        own: Arrays of the backend, which are first and never replaced.
         arguments: Values that the kernel is launched with, each with the array that holds it, or None for a value that
             is compiled in.
     """
@@ -121,7 +121,7 @@ class ArgumentTable:
         return words
 
     def refill(self, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Replace the arguments in the table by others of the same kinds.
+        """Replace the arguments in the table by arguments of the same kinds.
 
         The caller must have exclusive use of the table.
 

@@ -1,4 +1,4 @@
-"""Cooperative scheduling of threads that wait for each other: each on a stack of its own, all on one core.
+"""Cooperative scheduling of threads that wait for each other: each on a separate stack, all on one core.
 
 A thread runs until it waits, at a barrier or in a loop whose iteration changed nothing; then the next thread resumes
 on another stack. If no thread waits, one stack serves all threads in sequence. A block begins when those before it have
@@ -203,13 +203,13 @@ def pop(launch):
     return fibre
 
 @inner
-def went_on(launch):
+def made_progress(launch):
     put(launch + _STALLS, 0)
     put(launch + _WAITED, 0)
 
 @inner
 def begin_block(launch, own):
-    """Begin the next block, if there is one and all of its threads have room; ``own`` stacks are free besides."""
+    """Start the next block, if there is one and memory for all of its threads; ``own`` further stacks are free."""
     block, threads = get(launch + _NEXT_BLOCK), get(launch + _THREADS)
     free = get(launch + _MAX_STACKS) - get(launch + _NUM_STACKS) + get(launch + _NUM_IDLE) + own
     room = get(launch + _FREE)
@@ -231,7 +231,7 @@ def begin_block(launch, own):
     put(launch + _NEXT_BLOCK, block + 1)
     put(launch + _NEXT_THREAD, 0)
     put(launch + _NEWEST, room)
-    went_on(launch)
+    made_progress(launch)
     return True
 
 @inner
@@ -261,11 +261,11 @@ def new_fibre(launch):
 
 @inner
 def choose(launch):
-    """Return who goes on where a thread waits: the next that has not begun, or the next that may go on."""
+    """Return the fibre to resume when a thread waits: one for the next thread to start, or the next that is ready."""
     if get(launch + _NEXT_THREAD) < get(launch + _THREADS):
         return new_fibre(launch)
     length = get(launch + _LENGTH)
-    if get(launch + _STALLS) >= length:  # all have looked in vain: begin half as many blocks as there are
+    if get(launch + _STALLS) >= length:  # all have polled without success: start half as many blocks as there are
         put(launch + _AHEAD, 1 + length // (2 * get(launch + _THREADS)))
     if get(launch + _AHEAD) > 0 and begin_block(launch, 0):
         put(launch + _AHEAD, get(launch + _AHEAD) - 1)
@@ -287,7 +287,7 @@ def open_barrier(launch, barrier):
     put(barrier + _VOTES, 0)
     put(barrier + _ARRIVED, 0)
     first, fibre = 0, get(barrier + _WAITING)
-    while fibre != 0:  # the last that came is the first of the list
+    while fibre != 0:  # the list is in reverse order of arrival
         following = get(fibre + _FOLLOWING)
         put(fibre + _FOLLOWING, first)
         first, fibre = fibre, following
@@ -296,14 +296,14 @@ def open_barrier(launch, barrier):
         push(launch, first)
         first = following
     put(barrier + _WAITING, 0)
-    went_on(launch)
+    made_progress(launch)
 
 @inner
 def end_thread(launch, fibre):
     room, thread = get(fibre + _OWN_ROOM), get(fibre + _THREAD)
     put(fibre + _THREAD, -1)
     put(launch + _LIVE, get(launch + _LIVE) - 1)
-    went_on(launch)
+    made_progress(launch)
     of_block = room + _BARRIERS
     for barrier in (of_block + _BARRIER_BYTES * (1 + thread // 32), of_block, launch + _GRID):
         unended = get(barrier + _UNENDED) - 1
@@ -340,7 +340,7 @@ def take(fibre, _, __):
 
 @cfunc("intp(intp, intp, intp)", _nrt=False, cache=True)
 def wait(fibre, site, turns):
-    """Let the others go on after a turn of a loop that has changed nothing; return how many turns there were."""
+    """Yield to the other threads after an iteration that changed nothing; return the number of such iterations."""
     launch = get(fibre + _LAUNCH)
     put(fibre + _SITE, site)
     if turns == 0:
@@ -353,7 +353,7 @@ def wait(fibre, site, turns):
 
 @cfunc("intp(intp, intp, intp)", _nrt=False, cache=True)
 def wait_at_barrier(fibre, place, vote):
-    """Wait for the other threads of the block, the warp or the grid; return what the votes are."""
+    """Wait for the other threads of the block, the warp or the grid; return the result of the vote."""
     launch, room = get(fibre + _LAUNCH), get(fibre + _OWN_ROOM)
     site, kind = place // 8, place % 8
     put(fibre + _SITE, site)

@@ -5,8 +5,8 @@ region between barriers) and ``entry`` (one part of the blocks), which reads its
 
 The block size is a constant of the generated code, since LLVM unrolls and vectorises loops over a known number of
 threads; another number of agents is compiled anew. So are the extents of the arrays of a fused kernel, except for the
-first axis and, in rollouts, the axis of the replicas: copies of rows and sums over choices then have no loops. LLVM is
-also told that its arrays share no memory, or which do, so that it reads what all replicas share once, and vectorises
+first axis and, in rollouts, the axis of the replicas: copies of rows and sums over choices then have no loops. Aliasing
+of its arrays is declared to LLVM as well, so that values common to all replicas are read once, and loops are vectorised
 over replicas. A kernel launched alone accepts arrays of any shape, which may overlap.
 
 If a block has several axes, the number of threads per row is hidden from LLVM (``not_constant``), which would otherwise
@@ -81,12 +81,13 @@ class LaunchKind:
 
     Attributes:
         grid_rank: 1 for a grid of one dimension, which needs no divisions, and 3 otherwise.
-        block: Threads per block in each dimension. Being constant, they let LLVM unroll and vectorise the loops over
+        block: Threads per block in each dimension. As they are constants, LLVM unrolls and vectorises the loops over
             threads, and a block of one thread needs no loop.
-        shared_bytes: Bytes of dynamic shared memory, which lies on the stack.
+        shared_bytes: Bytes of dynamic shared memory, which is on the stack.
         views: Pairs of an array and the one whose memory it shares from the same address on, if no others share any
             and all are C-ordered; None otherwise.
-        is_single: If True, one thread runs in all, as in tests: a short compile time is worth more than fast code.
+        is_single: If True, the launch has a single thread, as in tests: short compile time is more important than fast
+            code.
     """
 
     grid_rank: int
@@ -104,7 +105,7 @@ class LaunchKind:
 
 
 PACK = 256
-"""Number of single-thread blocks that run one stretch before any runs the next.
+"""Number of single-thread blocks that run one piece of a kernel before any runs the next.
 
 LLVM can vectorise over them, and their data stays in the cache.
 """
@@ -167,7 +168,7 @@ def generate_kernel(
         for _, array, arguments in placed:
             writer.line(f"{array} = array_at{arguments}")
     elif launch.block == (1, 1, 1):
-        bodies = [_single_thread(stretch, writer) for stretch in kernel.stretches]
+        bodies = [_single_thread(piece, writer) for piece in kernel.pieces]
     elif by_row:
         bodies = [_of_row(kernel, writer, launch.block)]
     else:
@@ -199,7 +200,8 @@ def generate_kernel(
         beginning: list[ast.stmt] = list(dimensions)
         decorator = BLOCK_DECORATOR if launch.views is None else SEPARATE_BLOCK_DECORATOR
         if launch.is_single or (shared and stored_names(shared) & loaded_names(body)):
-            beginning, decorator = [*dimensions, *shared], INLINED_DECORATOR  # it would lack the entry's facts
+            # optimised separately, it would lack what LLVM infers in the entry
+            beginning, decorator = [*dimensions, *shared], INLINED_DECORATOR
         elif in_stages or launch.block != (1, 1, 1):
             beginning += positions
         sharing = []
@@ -226,7 +228,7 @@ def generate_kernel(
 
 
 def own_name(name: str) -> str:
-    """Return the variable that is True if an accumulator is a copy."""
+    """Return the name of the variable that is True if an accumulator is a copy."""
     return f"{GENERATED}apart_{name}"
 
 
@@ -244,9 +246,9 @@ def _of_thread(call: ast.stmt, kernel: LoweredKernel, writer: ModuleWriter) -> l
     ]
 
 
-def _single_thread(stretch: list[ast.stmt], writer: ModuleWriter) -> list[ast.stmt]:
+def _single_thread(piece: list[ast.stmt], writer: ModuleWriter) -> list[ast.stmt]:
     """Return the statements of single-thread blocks, which have no barriers."""
-    body = writer.adapt(without_barriers(stretch))
+    body = writer.adapt(without_barriers(piece))
     used = loaded_names(body)
     indices = (index_name(f"threadIdx.{axis}") for axis in AXES)
     return [*(assign(name, ast.Constant(0)) for name in indices if name in used), *body]
@@ -423,7 +425,7 @@ def _entry_text(
     Each of ``functions``, which have these parameters, is called for every block of a pack before the next one; the
     first ``by_thread`` of them for one thread after the other. If ``by_row``, the only function is called for the
     blocks of a row, at most ``BLOCKS_PER_ROW`` at once. If they are stages, ``stage_bytes`` is the size of the shared
-    memory of a block. The arrays ``sums`` are accumulated in copies where that pays.
+    memory of a block. The arrays ``sums`` are accumulated in copies where that is faster.
     """
     grid = [index_name(f"gridDim.{axis}") for axis in AXES]
     block = [index_name(f"blockDim.{axis}") for axis in AXES]

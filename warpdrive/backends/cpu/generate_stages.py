@@ -2,8 +2,8 @@
 
 A block is in one stage at a time. The function of a stage runs the threads of the block and returns the next stage,
 ``ENDED``, or ``WAITS - n`` if the block goes on with stage ``n`` once all blocks have reached a barrier of the grid. A
-launch is a number of rounds, in each of which every block runs until it waits or ends, in parallel over the cores. What
-lives longer than a round is kept for each block: variables of its threads, and its shared memory.
+launch is a number of rounds, in each of which every block runs until it waits or ends, in parallel over the cores.
+State that outlives a round is stored for each block: variables of its threads, and its shared memory.
 """
 
 from __future__ import annotations

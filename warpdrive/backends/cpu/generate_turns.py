@@ -1,4 +1,4 @@
-"""Generation of the Python modules of a kernel whose threads wait for each other, each on a stack of its own."""
+"""Generation of the Python modules of a kernel whose threads wait for each other, each on a separate stack."""
 
 from __future__ import annotations
 

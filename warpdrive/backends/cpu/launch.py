@@ -176,7 +176,7 @@ class BoundKernel:
             self._in_use.release()
 
     def release_arguments(self) -> bool:
-        """Release the arguments; return True if :meth:`run_with` can take others."""
+        """Release the arguments; return True if :meth:`run_with` accepts new ones."""
         self.table.arguments = ()
         return self.table.can_be_refilled
 
@@ -185,7 +185,7 @@ def in_rounds(run: Callable[[], None], stages: Array, waiting: Array) -> Callabl
     """Return a function that runs the rounds of a launch, between which all blocks meet.
 
     Args:
-        run: Runs a round, in which every block continues until it ends or waits for the others.
+        run: Runs a round, in which every block continues until it ends or waits for the other blocks.
         stages: Stage of each block.
         waiting: Number of waiting blocks of each part.
 
@@ -239,7 +239,7 @@ def _views(parameters: Sequence[str], leaves: Sequence[tuple[Any, Array | None]]
         else:
             owner, first = name, begin
         end = max(end, begin + arrays[name].nbytes)
-    return tuple(sorted(views))  # the same wherever the arrays lie, as compiled code is found by it
+    return tuple(sorted(views))  # independent of the addresses of the arrays, as it is part of the cache key
 
 
 def _has_memory(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Code of kernels for other processors: what numba hands to LLVM for the CPU, before any pass for this machine."""
+"""Code of kernels for other processors: numba's LLVM code for the CPU, before any pass for this machine."""
 
 from __future__ import annotations
 

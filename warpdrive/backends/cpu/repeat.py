@@ -1,6 +1,6 @@
-"""Launches of a fused kernel in a row, other machine code in turns with it, as one launch.
+"""Repeated launches of a fused kernel, alternating with other machine code, as a single launch.
 
-Replicas do not depend on each other: each part of them takes all its steps without waiting for the others.
+Replicas are independent: each part of them takes all its steps without waiting for the other parts.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from warpdrive.backends.host.workers import launch_on_all_cores
 from warpdrive.backends.interface import MachineCode
 
 _BLOCKS_OF_A_PART = 32
-"""Least number of blocks of a part: machine code for rows works on as many at once."""
+"""Minimum number of blocks per part: machine code for policies processes this many rows at once."""
 
 _CACHE_LINES = 16
-"""Words of two cache lines, which processors fetch together."""
+"""Number of words in two cache lines, which processors fetch together."""
 
-# The table has the number of steps, the number of functions and the words of a part; then, for each part, the counter,
-# which the kernel reads as an array of one integer, and the functions with their tables.
+# The table has the number of steps, the number of functions and the number of words per part; then, for each part, the
+# counter, which the kernel reads as an array of one integer, and the functions with their tables.
 _TEXT = """
 from numba import cfunc
 from warpdrive.backends.host.intrinsics import call_entry, load_word, store_word
@@ -41,15 +41,15 @@ def repeat(table, part, parts):
 
 
 class RepeatedLaunch:
-    """Launches of a kernel in a row, each after other machine code.
+    """Consecutive launches of a kernel, each preceded by other machine code.
 
     Args:
-        kernel: address of the kernel's machine code.
-        table: returns the kernel's argument table, given the address of its counter.
-        blocks: number of blocks.
-        parts: number of parts that there is memory for.
-        steps: number of launches.
-        before: machine code that runs before each launch, in order.
+        kernel: Address of the kernel's machine code.
+        table: Returns the kernel's argument table, given the address of its counter.
+        blocks: Number of blocks.
+        parts: Maximum number of parts.
+        steps: Number of launches.
+        before: Machine code that runs before each launch, in order.
     """
 
     def __init__(

@@ -112,7 +112,7 @@ def _runner(
         found = c_void_p()
         if current_context(found) == 0 and found.value == context:
             code = launch(*given, stream_now(), *lists)
-        else:  # another context is current in this thread
+        else:  # no context, or that of another GPU, is current in this thread
             with device.in_context():
                 code = launch(*given, stream_now(), *lists)
         if code:

@@ -28,9 +28,9 @@ MAX_SHARED_BYTES = 48 * 1024
 class Packing:
     """Number of replicas and agents in a block of the GPU.
 
-    Replicas of up to 32 agents share warps: as many whole replicas as fit are side by side in each warp. A replica with
-    up to 1024 agents has a block for itself, and so has one whose shared memory leaves no room for others. With more
-    agents, each thread of the block runs up to ``rounds`` agents in turn.
+    Replicas of up to 32 agents share warps: each warp has as many whole replicas as fit. A replica with up to 1024
+    agents has a separate block, as does one whose shared memory leaves no room for further replicas. With more agents,
+    each thread of the block runs up to ``rounds`` agents in turn.
 
     Attributes:
         agents: Agents of a replica: the threads per block in the author's view.

@@ -10,7 +10,7 @@ from warpdrive.errors import BackendError
 
 
 def start(index: int) -> None:
-    """Let PyTorch create a GPU's primary context, before any other use.
+    """Make PyTorch create a GPU's primary context, before any other use.
 
     Raises :class:`BackendError` if PyTorch cannot use the GPU.
     """

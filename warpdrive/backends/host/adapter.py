@@ -23,8 +23,10 @@ from warpdrive.kernels.syntax import (
 )
 
 ACCUMULATE = f"{GENERATED}accumulate"
+DEPTH = f"{GENERATED}depth"
+"""Parameter of recursive functions: number of calls that they are in."""
 ALONE, TOGETHER = f"{GENERATED}alone_", f"{GENERATED}together_"
-"""Prefixes of the functions of a warp in generated modules, for a block of one thread and of several."""
+"""Prefixes of warp functions in generated modules, for blocks of one thread and of several."""
 
 
 class CpuAdapter(ast.NodeTransformer):
@@ -37,6 +39,9 @@ class CpuAdapter(ast.NodeTransformer):
             and code without the conversions is easier to vectorise.
         accumulators: For each array that is only added to, the name of the variable that is True if it is a copy.
         shared: Variables that hold arrays in shared memory.
+
+    Attributes:
+        depth: Argument of calls of recursive functions, see ``DEPTH``.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class CpuAdapter(ast.NodeTransformer):
         self.stack_arrays: dict[tuple[Any, Any], str] = {}
         self.views: dict[str, str] = {}
         self.kinds: dict[bytes, tuple[str, str]] = {}
+        self.depth = "0"
 
     def stack_array(self, shape: Any, dtype: Any) -> str:
         """Return the name of the function that allocates an uninitialised array on the stack."""
@@ -102,7 +108,7 @@ class CpuAdapter(ast.NodeTransformer):
         return lines
 
     def of_warp(self, path: str) -> str:
-        """Return the name of a function of a warp, and record its imports."""
+        """Return the name of a warp function, and record its imports."""
         name = path.removeprefix(MET)
         self.of_warps.add(name)
         return name
@@ -151,6 +157,8 @@ class CpuAdapter(ast.NodeTransformer):
                 name = self.of_warp(node.func.path)
                 return at(node, ast.Call(load(ALONE + name), [self.visit(node.args[1])], []))
         if isinstance(node.func, FunctionName):
-            node.args = with_one_star([*node.args, *map(load, hidden_parameters(node.func.function))])
+            function = node.func.function
+            depth = [ast.parse(self.depth, mode="eval").body] if function.is_recursive else []
+            node.args = with_one_star([*node.args, *map(load, hidden_parameters(function)), *depth])
         self.generic_visit(node)
         return node

@@ -85,7 +85,7 @@ class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
     """Library that is compiled to machine code together with all libraries linked into it."""
 
     def _optimize_final_module(self) -> None:
-        """Optimise the module; inline what vectorised loops call. See :func:`.outlining.outlined`."""
+        """Optimise the module; inline the functions that vectorised loops call. See :func:`.outlining.outlined`."""
         self._link_recursive_functions()
         for function in self._final_module.functions:
             if function.name in never_inlined and not function.is_declaration:
@@ -120,7 +120,7 @@ class LinkingLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 class CapturedError(Exception):
-    """End of a compilation of which only the code before its passes was wanted, the argument."""
+    """Raised to end a compilation of which only the code before the passes, its argument, is needed."""
 
 
 _captures: list[bool] = []
@@ -156,7 +156,7 @@ environments: dict[str, Any] = {}
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class LoweringOfEntry(NativeLowering):  # type: ignore[misc]
-    """Lowering pass that emits a function into a library of its own."""
+    """Lowering pass that emits a function into a separate library."""
 
     _name = "lowering_of_entry"
     library = LinkingLibrary
@@ -226,7 +226,7 @@ def _reference(codegen: Any, builder: Any, kind: Any, name: str) -> Any:
 class FieldsByName(FunctionPass):  # type: ignore[misc]
     """Subset of numba's rewrites after type inference that kernels need: access to record fields by name.
 
-    The others rewrite whole-array expressions, which allocate memory.
+    The other rewrites are of whole-array expressions, which allocate memory.
     """
 
     _name = "fields_by_name"
@@ -425,7 +425,7 @@ def _content_of(function: FunctionType) -> int | str:
 
 
 def _meaning_of(value: Any) -> Any:
-    """Return a hashable description of what a name in a function stands for."""
+    """Return a hashable description of the value of a name in a function."""
     if isinstance(value, Dispatcher) or hasattr(value, "py_func"):
         return _content_of(value.py_func), str(value.targetoptions)
     if isinstance(value, tuple):

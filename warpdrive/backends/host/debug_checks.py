@@ -1,7 +1,7 @@
 """Functions of the checks of ``cuda.jit(debug=True)``: see :mod:`warpdrive.kernels.debug_checks`.
 
-A check that fails passes the place, the position of the thread and the values of the message to the host, and ends the
-thread by an exception, with which compiled code cannot carry them.
+A failed check passes the source location, the position of the thread and the values of the message to the host, and
+ends the thread by an exception, which cannot carry them in compiled code.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 import warpdrive.math
-from warpdrive.backends.host.adapter import CpuAdapter
+from warpdrive.backends.host.adapter import DEPTH, CpuAdapter
 from warpdrive.backends.shared.module_writer import GeneratedModule, ModuleWriter, hidden_parameters, index_name
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.language import DYNAMIC, INDICES, INT32_SENSITIVE
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults
-from warpdrive.kernels.resolve import Function, Table
+from warpdrive.kernels.resolve import MAX_DEPTH, Function, Table, recursion_fault
 from warpdrive.kernels.syntax import (
     GENERATED,
     FunctionName,
@@ -58,12 +58,16 @@ def generate_functions(kernel: LoweredKernel, imports: str = "") -> GeneratedMod
     writer = ModuleWriter(adapter)
     copies = count_copies(kernel)
     for function in kernel.device_functions:
-        writer.function(
-            _decorator(function, copies[function.name]),
-            function.name,
-            [*function.parameters, *hidden_parameters(function)],
-            writer.adapt(function.body),
-        )
+        parameters, check = [*function.parameters, *hidden_parameters(function)], []
+        adapter.depth = "0"
+        if function.is_recursive:
+            code = kernel.table.faults.index(recursion_fault(function))
+            check = ast.parse(f"if {DEPTH} > {MAX_DEPTH}: raise AssertionError('{code}')").body
+            parameters.append(DEPTH)
+            adapter.depth = f"{DEPTH} + 1"
+        decorator = _decorator(function, copies[function.name])
+        writer.function(decorator, function.name, parameters, [*check, *writer.adapt(function.body)])
+    adapter.depth = "0"
     return writer.module(adapter.header(kernel.table, imports))
 
 
@@ -138,9 +142,9 @@ def shared_arrays(kernel: LoweredKernel, adapter: CpuAdapter, dynamic_bytes: int
 
 
 def placed_shared_arrays(table: Table, dynamic_bytes: int) -> tuple[list[tuple[str, str, str]], int]:
-    """Return the places of shared arrays in the memory of a block, if that outlives a function.
+    """Return the offsets of shared arrays in the memory of a block, if it outlives a function.
 
-    Arrays of dynamic size all begin at the same address, behind the others.
+    Arrays of dynamic size all begin at the same address, after the other arrays.
 
     Args:
         table: The shared arrays of the kernel.

@@ -99,8 +99,8 @@ def from_float32(builder: Any, value: Any) -> Any:
 def from_float64(builder: Any, value: Any) -> Any:
     """Return the bits of the float16 nearest to a float64.
 
-    The float32 between is truncated, with its last bit set if anything was cut off, and so tells on which side of a
-    halfway point the value is.
+    The intermediate float32 is truncated, with its last bit set if it is inexact, so that it is on the same side of a
+    halfway point as the value.
     """
     nearest = builder.fptrunc(value, _FLOAT)
     back = builder.fpext(nearest, _DOUBLE)
@@ -130,7 +130,7 @@ def _from_float(context: Any, builder: Any, source: Any, target: Any, value: Any
 @_code.lower_cast(types.Integer, _HALF)  # type: ignore[untyped-decorator]
 @_code.lower_cast(types.IntegerLiteral, _HALF)  # type: ignore[untyped-decorator]
 def _from_integer(context: Any, builder: Any, source: Any, target: Any, value: Any) -> Any:
-    exact = types.float32 if source.bitwidth <= 16 else types.float64  # what float64 rounds is infinite here
+    exact = types.float32 if source.bitwidth <= 16 else types.float64  # integers inexact in float64 are infinite
     return context.cast(builder, context.cast(builder, value, source, exact), exact, target)
 
 
@@ -155,7 +155,7 @@ def saturated(builder: Any, value: Any, target: types.Integer) -> Any:
 
 
 def _declare(function: Any, result: types.Type, count: int, code: Callable[[Any, Any], Any]) -> None:
-    """Register an operation on float16 beside those on other types.
+    """Register an operation on float16 in addition to those on other types.
 
     Args:
         function: The operator or function.

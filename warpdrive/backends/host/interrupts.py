@@ -44,9 +44,9 @@ _pipe: tuple[int, int] | None = None
 
 
 def watch(code: CodeType) -> None:
-    """Let signals end the process while it does not return from a function with this code.
+    """Make signals end the process while it does not return from a function with this code.
 
-    Signals wake only one file: if the program has set one of its own, as servers do, nothing is watched.
+    Signals wake only one file descriptor: if the program has set one, as servers do, signals are not watched.
     """
     global _pipe
     _launches.add(code)
@@ -79,14 +79,12 @@ if IS_UNIX:
 
 def _listen(pipe: int) -> None:
     while True:
-        for number in os.read(pipe, 64):
-            if number in ENDING:
-                _watch_launch(pipe, signal.Signals(number))
-                break
+        if signals := _read_signals(pipe, None):
+            _watch_launch(pipe, signals[0])
 
 
 def _watch_launch(pipe: int, number: signal.Signals) -> None:
-    """Watch whether the process stays in one launch for too long after a signal."""
+    """Watch the launches of the main thread after a signal; end the process if one of them does not return."""
     began = time.monotonic()
     held, reported = _BlockedLaunch(), False
     while time.monotonic() - began < ATTENTION:
@@ -97,15 +95,25 @@ def _watch_launch(pipe: int, number: signal.Signals) -> None:
         if launch is not None and waited > REPORT_AFTER and not reported:
             reported = True
             _write_to_stderr(f"waiting for {_described(launch)} to return; {number.name} again ends the process now")
-        if select.select([pipe], [], [], 0.1)[0]:
-            again = [one for one in os.read(pipe, 64) if one in ENDING]
+        if not waited:
+            _read_signals(pipe, 0.0)  # which may have come before the launch
+        if again := _read_signals(pipe, 0.1):
             launch, waited = held.look()  # the former one may have returned since
-            if again and launch is not None and waited > 0:
-                _end(signal.Signals(again[0]), launch, f"has not returned, and {number.name} came again")
+            if launch is not None and waited > 0:
+                _end(again[0], launch, f"has not returned, and {number.name} came again")
+
+
+def _read_signals(pipe: int, timeout: float | None) -> list[signal.Signals]:
+    """Wait up to ``timeout`` seconds for signals, and return those that end a process."""
+    poll = select.poll()  # select.select rejects descriptors from 1024 on
+    poll.register(pipe, select.POLLIN)
+    if not poll.poll(None if timeout is None else timeout * 1000):
+        return []
+    return [signal.Signals(number) for number in os.read(pipe, 64) if number in ENDING]
 
 
 class _BlockedLaunch:
-    """Launch that the main thread is in, with the time since when."""
+    """Launch that the main thread is in, and the time at which it was first seen."""
 
     def __init__(self) -> None:
         self.launch: FrameType | None = None

@@ -180,13 +180,13 @@ def array_loader(dtype: str, rank: int, layout: str, readonly: bool, extents: tu
 
 @cache
 def known_array(extents: tuple[int | None, ...]) -> Any:
-    """Return a function, for use in compiled code, that returns an array with what LLVM shall know about it.
+    """Return a function, for use in compiled code, that returns an array with its properties declared to LLVM.
 
     Args:
         extents: Constant length of each dimension, or None for one that is not constant.
 
     Returns:
-        A numba intrinsic ``(array, owner)``: the array, C-ordered, whose elements are where those of ``owner`` begin.
+        A numba intrinsic ``(array, owner)``: the array, C-ordered, with the address of ``owner``.
     """
 
     @intrinsic  # type: ignore[untyped-decorator]
@@ -239,7 +239,7 @@ def call_entry(typingctx: Any, function: Any, table: Any, part: Any, parts: Any)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def not_negative(typingctx: Any, value: Any) -> Any:
-    """Return an integer that LLVM knows to be non-negative, so that indexing needs no wraparound check."""
+    """Return an integer declared to LLVM as non-negative, so that indexing needs no wraparound check."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _as_length(builder, args[0])
@@ -249,7 +249,7 @@ def not_negative(typingctx: Any, value: Any) -> Any:
 
 @intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
 def not_constant(typingctx: Any, value: Any) -> Any:
-    """Return a positive constant of at most 16 bits, of which LLVM knows only the powers of two that divide it.
+    """Return a positive constant of at most 16 bits, hidden from LLVM except for its power-of-two divisors.
 
     A loop with this bound is not unrolled but vectorised, without a remainder loop if none is needed.
     """

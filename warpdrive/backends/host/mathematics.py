@@ -1,4 +1,4 @@
-"""Mathematical functions that numba lacks on the CPU, or types or computes differently than on a GPU.
+"""Mathematical functions that numba lacks on the CPU, or whose types or results differ from those on a GPU.
 
 They follow the GPU: ``floor``, ``ceil`` and ``trunc`` return floats, a power with an int32 exponent has the type of its
 base, and ``min`` and ``max`` of two floats return the one that is not NaN.

@@ -47,7 +47,7 @@ def outlined(function: Any) -> Any:
 
 
 def _outlined(context: Any, module: Any, name: str, described: Any) -> Any:
-    """Define a function of scalars that LLVM knows to be pure, and its vector versions."""
+    """Define a function of scalars declared to LLVM as pure, and its vector versions."""
     taken, given = (context.get_value_type(kind) for kind in (described.argtypes[0], described.restype))
     scalar = ir.Function(module, ir.FunctionType(given, [taken]), name)
     builder = ir.IRBuilder(scalar.append_basic_block())
@@ -62,7 +62,7 @@ def _outlined(context: Any, module: Any, name: str, described: Any) -> Any:
 
 
 def _set_pure(function: Any, inlining: str) -> None:
-    """Tell LLVM that a function of this module, kept also if it is not called yet, only computes its result."""
+    """Declare a function of this module to LLVM as pure, and keep it even if it is not called yet."""
     function.linkage = "weak_odr"
     for attribute in (inlining, "readnone", "nounwind", "willreturn"):
         set.add(function.attributes, attribute)  # llvmlite does not know the last

@@ -1,6 +1,6 @@
 """Arithmetic that rounds down, up or towards zero, for generated CPU code, whose processor rounds to the nearest.
 
-An operation is rounded to the nearest first. The sign of its error then tells whether the result is the neighbour. The
+An operation is rounded to the nearest first. The sign of its error then decides if the result is the neighbour. The
 sign is exact: for float32 the error is computed in float64; for float64 it is a fused product and sum of the mantissas
 of the operands, so that nothing overflows or underflows, or a sum without rounding (Shewchuk, "Adaptive precision
 floating-point arithmetic and fast robust geometric predicates", 1997).

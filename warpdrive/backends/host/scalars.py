@@ -57,7 +57,7 @@ def selp(a: Any, b: Any, c: Any) -> Any:
 
 
 def nanosleep(ns: Any) -> None:
-    """Do nothing: one core runs the threads of a block in sequence, so sleeping lets no other thread proceed."""
+    """Do nothing: one core runs the threads of a block in sequence, so no other thread could proceed meanwhile."""
 
 
 def declare(function: Any, signatures: Sequence[Signature], code: Code) -> None:

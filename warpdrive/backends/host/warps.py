@@ -1,8 +1,8 @@
-"""Functions of a warp on the host, after its threads have met.
+"""Warp functions on the host, evaluated after a synchronization of the warp.
 
-Threads have set what they send, and that they are here: arrays ``[threads of the block]`` from which each reads. Those
-that are here and in the mask take part. The functions of :data:`ALONE` are for blocks of one thread, and for type
-inference.
+Each thread has written the value that it sends and a flag of its participation to arrays ``[threads of the block]``,
+which all threads read. Threads whose flag and bit in the mask are set take part. The functions of :data:`ALONE` are for
+blocks of one thread, and for type inference.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ _LANES = WARP - 1
 
 @register_jitable
 def shfl_sync(sent, thread, src_lane):  # type: ignore[no-untyped-def]
-    """Return what the thread of a lane has sent; lanes count modulo the size of a warp."""
+    """Return the value sent by the thread of a lane, modulo the size of a warp."""
     return _sent_by(sent, thread, np.int64(src_lane) & _LANES)
 
 
 @register_jitable
 def shfl_up_sync(sent, thread, delta):  # type: ignore[no-untyped-def]
-    """Return what the thread ``delta`` lanes below has sent, or the thread's own value if there is none."""
+    """Return the value sent by the thread ``delta`` lanes below, or the thread's own value if there is none."""
     lane = (thread & _LANES) - (np.int64(delta) & _LANES)
     return sent[thread] if lane < 0 else _sent_by(sent, thread, lane)
 
 
 @register_jitable
 def shfl_down_sync(sent, thread, delta):  # type: ignore[no-untyped-def]
-    """Return what the thread ``delta`` lanes above has sent, or the thread's own value if there is none."""
+    """Return the value sent by the thread ``delta`` lanes above, or the thread's own value if there is none."""
     lane = (thread & _LANES) + (np.int64(delta) & _LANES)
     return sent[thread] if lane > _LANES else _sent_by(sent, thread, lane)
 
 
 @register_jitable
 def shfl_xor_sync(sent, thread, lane_mask):  # type: ignore[no-untyped-def]
-    """Return what the thread has sent whose lane differs in the bits of ``lane_mask``."""
+    """Return the value sent by the thread whose lane differs in the bits of ``lane_mask``."""
     return _sent_by(sent, thread, ((thread & _LANES) ^ np.int64(lane_mask)) & _LANES)
 
 
@@ -52,7 +52,7 @@ def _sent_by(sent, thread, lane):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _warp_of(sent, thread):  # type: ignore[no-untyped-def]
-    """Return the range of the threads of a warp."""
+    """Return the range of the threads of a thread's warp."""
     first = thread - (thread & _LANES)
     return range(first, min(first + WARP, len(sent)))
 
@@ -175,4 +175,4 @@ ALONE: dict[str, Any] = {
     "match_all_sync": _match_alone,
     "activemask": _mask_alone,
 }
-"""Functions ``(sent) -> value`` of a warp of one thread, by name."""
+"""Functions ``(sent) -> value`` for a warp of one thread, by name."""

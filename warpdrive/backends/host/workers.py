@@ -1,9 +1,9 @@
 """Thread pool that distributes the blocks of a launch over the cores.
 
-A launch is split into parts, which the calling thread and its helpers take in turn. Nobody waits for a helper that got
-no part: if another program, or PyTorch's own threads, occupy the other cores, the calling thread does the work alone.
-(The OpenMP threads of numba's ``parallel=True`` must all reach a barrier at the end of every launch: with one busy
-process on two cores, small launches took ten times as long.)
+A launch is split into parts, which the calling thread and its helpers take in turn. The caller does not wait for
+helpers without a part: if another program, or PyTorch's own threads, occupy the other cores, the calling thread does
+the work alone. (The OpenMP threads of numba's ``parallel=True`` must all reach a barrier at the end of every launch:
+with one busy process on two cores, small launches took ten times as long.)
 
 Parts are handed out by atomic counters. Each thread starts with the same blocks in every launch, whose memory is then
 in its core's cache, and per-thread storage shares no cache line with that of another thread. With one busy process on
@@ -168,10 +168,10 @@ class _Helper:
 
 
 class SpareCores:
-    """Number of helpers for whose threads other programs leave cores.
+    """Estimate of the number of helpers for which other programs leave cores idle.
 
-    A round ends when its last part ends. A helper that shares its core with another program takes parts, too, and then
-    all wait until it runs again: with one busy process on two cores, two threads took 1.5 times as long as one.
+    A round ends when its last part ends. A helper that shares its core with another program also takes parts, and then
+    all threads wait until it runs again: with one busy process on two cores, two threads took 1.5 times as long as one.
     """
 
     def __init__(self) -> None:
@@ -185,12 +185,12 @@ class SpareCores:
         return max(0, most - self._fewer)
 
     def observe(self, elapsed: float, used: float, helpers: int) -> None:
-        """Observe rounds: if a third of a core was missing, one helper fewer is used for ten times as long.
+        """Record the processor time of rounds; if a third of a core was missing, use one helper fewer for a while.
 
         Args:
-            elapsed: seconds that have passed.
-            used: seconds of processor time of the calling thread and the helpers, which compute or spin all the time.
-            helpers: number of helpers.
+            elapsed: Wall-clock time in seconds.
+            used: Processor time in seconds of the calling thread and the helpers, which always compute or spin.
+            helpers: Number of helpers.
         """
         if helpers == 0:
             return
@@ -246,7 +246,7 @@ class _Pool:
                 raise
 
     def processor_time(self, helpers: int) -> float:
-        """Return the seconds of processor time of the calling thread and its helpers; if unknown, all that passes."""
+        """Return the processor time of the calling thread and its helpers in seconds; wall-clock time if unknown."""
         if _clock_of is None or helpers == 0:
             return (1 + helpers) * time.perf_counter()
         return time.thread_time() + sum(time.clock_gettime(helper.clock) for helper in self.helpers[:helpers])
@@ -334,3 +334,16 @@ def _the_pool() -> _Pool:
     if _pool is None:
         _pool = _Pool()
     return _pool
+
+
+def _forget_helpers_after_fork() -> None:
+    """Make the child of a fork start helpers of its own: threads do not survive, and one may have held the lock.
+
+    The pool itself stays the same object, since bound launches refer to it.
+    """
+    if _pool is not None:
+        _pool.busy, _pool.helpers = threading.Lock(), []
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_helpers_after_fork)

@@ -70,11 +70,11 @@ class CudaAdapter(ast.NodeTransformer):
         return load(node.id)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        """Remove an assertion: a GPU raises nothing, as with numba.cuda outside of its debug mode."""
+        """Remove an assertion: there are no exceptions on a GPU, as with numba.cuda outside of its debug mode."""
         return at(node, ast.Pass())
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
-        """Remove a raise statement: a GPU raises nothing."""
+        """Remove a raise statement: there are no exceptions on a GPU."""
         return at(node, ast.Pass())
 
     def visit_Call(self, node: ast.Call) -> ast.expr:

@@ -132,7 +132,8 @@ def lower_for_threads(
 def _versions() -> list[str]:
     """Return the versions of the installed GPU compiler packages."""
     wanted = ("numba-cuda", "nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-nvjitlink")
-    return [f"{found.name} {found.version}" for name in wanted for found in distributions(name=name)]
+    of_cuda_12 = ("nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12")
+    return [f"{found.name} {found.version}" for name in (*wanted, *of_cuda_12) for found in distributions(name=name)]
 
 
 _FILE = "wd__gpu_kernel"

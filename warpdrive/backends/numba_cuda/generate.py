@@ -1,7 +1,7 @@
 """Generation of the Python module that numba.cuda compiles for a GPU: the code of one GPU thread.
 
-All threads reach every barrier, whichever agents take part in the code between them: code that only some run is guarded
-(see :mod:`warpdrive.kernels.regions`). Barriers thus have the author's semantics, however replicas are packed.
+All threads reach every barrier: code between barriers that only some threads run is guarded (see
+:mod:`warpdrive.kernels.regions`). Barriers thus have the author's semantics, however replicas are packed.
 
 A vote of lanes (``ballot_sync``), which replaces ``syncthreads_count`` within a warp, does not order memory accesses: a
 ``syncwarp`` follows it. Indices of packed replicas are masked to 31 bits, since no compiler can infer that they are not
@@ -38,7 +38,7 @@ from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
 
 ENTRY = "entry"
 NOT_NEGATIVE = (1 << 31) - 1
-"""Mask that leaves indices unchanged, and lets NVVM omit the wraparound check for negative ones."""
+"""Mask that leaves indices unchanged and makes NVVM omit the wraparound check for negative ones."""
 REPLICAS, ROUND, PLACE, MASK = (GENERATED + name for name in ("replicas", "round", "place", "mask"))
 
 

@@ -1,4 +1,4 @@
-"""float16 on GPUs: PTX instructions in the place of numba-cuda's calls of CUDA C++, which NVRTC would have to compile.
+"""float16 on GPUs: PTX instructions in place of numba-cuda's calls of CUDA C++, which NVRTC would have to compile.
 
 The instructions have an explicit rounding: ptxas contracts no products and sums, so that results have the bits of the
 CPU backend. Elementary functions are computed in float32 and rounded. The types remain those of numba-cuda.

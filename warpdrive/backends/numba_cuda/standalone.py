@@ -86,8 +86,9 @@ class BoundOnGpu:
         return True
 
     def _words_of(self, arguments: tuple[Any, ...]) -> list[Any] | None:
-        if any(arguments[place] != value for place, value in self._baked):
-            return None
+        for place, value in self._baked:
+            if arguments[place] is not value and (value is None or arguments[place] != value):
+                return None
         return read_all(self._arguments, [arguments[place] for place in self._places])
 
 

@@ -5,8 +5,8 @@ function on the GPU, and a function that runs a part of the replicas on the host
 
 The text includes ``warpdrive.cuh`` and those library functions that are called, found by name: ``wd_sample_discrete``
 in ``sampler.cuh`` is ``warpdrive.sampler.sample_discrete``. ``WD_KERNEL`` functions in an author's file that the fused
-kernel does not call are blanked, as nothing is known of their parameters; line numbers are preserved. Except for
-signatures, the author's text is not parsed.
+kernel does not call are blanked, as their parameters are unknown; line numbers are preserved. Except for signatures,
+the author's text is not parsed.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _authors(fusion: Fusion) -> dict[str, str]:
 
 
 def _local_files(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of the files that others include with quotes, by path."""
+    """Return the texts of the files included with quotes, by path."""
     found: dict[str, str] = {}
     for path, text in files.items():
         for name in re.findall(r'^\s*#\s*include\s*"([^"\n]+)"', text, re.MULTILINE):

@@ -1,10 +1,10 @@
 """Compilation of fused CUDA C with the machine's C++ compiler, and execution on its cores.
 
 The threads of a replica run in sequence on one stack. If one waits at a barrier, the next starts on another stack, and
-a switch takes a dozen instructions; if none waits, nothing is switched. The fused step's own barriers are free: the
-code between two of them is a loop over the threads. A thread finds its replica and agent by rounding its stack pointer,
-since thread-local variables of a loaded library cost a call. A barrier that some threads do not reach is an error here:
-on a GPU, they would meet the others at the next barrier of the fused step without notice.
+a switch takes a dozen instructions; if none waits, there is no switch. The fused step's own barriers are free: the code
+between two of them is a loop over the threads. A thread finds its replica and agent by rounding its stack pointer,
+since access to a thread-local variable of a shared library costs a call. A barrier that some threads do not reach is an
+error here; on a GPU, they would silently synchronize with the others at the next barrier of the fused step.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ from warpdrive.backends.pycuda.arguments import argument_bytes
 from warpdrive.backends.pycuda.generate import GENERATED, HOST_ENTRY, LIBRARY, FusedSource, host_source, packing_of
 from warpdrive.backends.pycuda.messages import compile_error
 from warpdrive.backends.shared import cache
+from warpdrive.backends.system_info import CXX_COMPILERS
 from warpdrive.errors import BackendError
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Fusion
-
-COMPILERS = ("c++", "g++", "clang++")
 
 FLAGS = (
     *("-std=c++17", "-O2", "-shared", "-fPIC", "-w", "-x", "c++"),
@@ -126,11 +125,13 @@ def host_compiler() -> str:
     Raises :class:`BackendError` if there is none.
     """
     wanted = os.environ.get("CXX")
-    for name in [wanted] if wanted else COMPILERS:
+    for name in [wanted] if wanted else CXX_COMPILERS:
         found = shutil.which(name)
         if found:
             return found
-    missing = f"CXX is '{wanted}', which is not a program" if wanted else f"none of {', '.join(COMPILERS)} was found"
+    missing = (
+        f"CXX is '{wanted}', which is not a program" if wanted else f"none of {', '.join(CXX_COMPILERS)} was found"
+    )
     raise BackendError(
         f"CUDA C on the host (WARPDRIVE_CUDA_ON_HOST) needs a C++ compiler: {missing}; install one, such as the "
         "package g++, or set CXX"
@@ -138,7 +139,7 @@ def host_compiler() -> str:
 
 
 def _flags_of(compiler: str) -> list[str]:
-    """Return the flags with which this compiler reports errors in macros at their use, as others do."""
+    """Return the flags with which this compiler reports errors in macros at their use, as other compilers do."""
     return [] if "clang" in _version(compiler) else ["-ftrack-macro-expansion=0"]
 
 

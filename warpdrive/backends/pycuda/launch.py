@@ -3,7 +3,7 @@
 Only this module imports PyCUDA.
 
 PyCUDA launches on the default stream or on one that it created. If PyTorch's current stream is neither, as during graph
-capture, a stream of PyCUDA takes its place between two events, which a graph records as dependencies.
+capture, a stream of PyCUDA is used between two events, which a graph records as dependencies.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _context(index: int) -> Any:
 
 @contextmanager
 def _in_context(index: int) -> Iterator[Any]:
-    """Let PyCUDA create modules and streams in PyTorch's context within the block; yield PyCUDA's driver module.
+    """Make PyCUDA create modules and streams in PyTorch's context within the block; yield PyCUDA's driver module.
 
     The context is popped afterwards, as PyCUDA requires an empty context stack when a thread or the process ends.
     """

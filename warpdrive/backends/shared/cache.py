@@ -43,13 +43,13 @@ def one_process_at_a_time(key: str, what: str) -> Iterator[None]:
     A kernel that several processes need at the same time is thus compiled once. A killed process releases its lock.
 
     Args:
-        key: cache key.
-        what: name of the code, for the log.
+        key: Cache key.
+        what: Name of the code, for the log.
     """
     with ONE_AT_A_TIME, ExitStack() as stack:
         try:
             stack.enter_context(locked(cache_folder() / f".lock-{key}"))
-        except OSError as error:  # without the lock, others may compile it, too
+        except OSError as error:  # without the lock, other processes may compile it as well
             if error.errno not in NO_ROOM:
                 raise
         done, began = "loaded from the cache" if is_stored(key) else "compiled", time.perf_counter()
@@ -99,7 +99,7 @@ def _store(key: str, files: Mapping[str, str | bytes], parent: Path) -> None:
         for name, content in files.items():
             (beside / name).write_bytes(content.encode() if isinstance(content, str) else content)
         with suppress(FileExistsError):
-            if not is_stored(key):  # an entry of another user, from when others could write here
+            if not is_stored(key):  # an entry of another user, from before the folder was private
                 shutil.rmtree(parent / key, ignore_errors=True)
             _rename(beside, parent / key)
     finally:
@@ -176,10 +176,10 @@ def import_file(name: str, path: Path) -> ModuleType:
 
 @contextmanager
 def _cached_beside_modules() -> Iterator[None]:
-    """Let numba store the machine code of modules imported within the block next to them, if there is space.
+    """Make numba store the machine code of modules imported within the block next to them, if there is space.
 
-    Numba unpickles the files it finds, and ``$NUMBA_CACHE_DIR`` may be a folder that others can write to. What it
-    finds is loaded without refreshing its registries, which takes a third of a second and which only compilation needs.
+    Numba unpickles the files it finds, and ``$NUMBA_CACHE_DIR`` may be writable by other users. Cached code is loaded
+    without refreshing numba's registries, which takes a third of a second and which only compilation needs.
     """
     save_overload, load_overload = caching.Cache.save_overload, caching.Cache.load_overload
     folder = numba.config.CACHE_DIR

@@ -1,4 +1,4 @@
-"""Per-thread storage of variables that are live between regions, if one thread runs several agents."""
+"""Per-thread storage of variables that are live between regions, where one thread runs several threads of a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognition of PyTorch's tensors without importing PyTorch, which takes a second: there are none before that."""
+"""Recognition of PyTorch tensors without importing PyTorch, which takes a second; before it is, there are none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """WebAssembly backend: kernels compiled for browsers, and run in wasmtime to compare them with other backends.
 
-It has no compiler of kernels of its own: it takes their portable code from a backend that has one.
+It has no kernel compiler: portable code of kernels comes from a backend with a compiler.
 """
 
 from __future__ import annotations

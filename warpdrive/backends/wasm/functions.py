@@ -1,7 +1,7 @@
-"""Functions of ``math`` that WebAssembly lacks: those of ``wd.math`` take the place of the float32 ones.
+"""Functions of ``math`` that WebAssembly lacks: the float32 ones are replaced by those of ``wd.math``.
 
-They are compiled as kernels of one thread, which are called with an argument table on the stack. Their bits are not
-those of the C library, which the CPU backend calls.
+They are compiled as kernels of one thread, which are called with an argument table on the stack. Results are not
+bitwise those of the C library, which the CPU backend calls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Linking of one WebAssembly object file into a module, without a linker.
 
 LLVM emits relocatable objects: memory, stack pointer and addresses of constants are imports and placeholders. A module
-has them defined. There is one object, all functions are in it, and their numbers stay the same: what is left to do is
-to lay out memory, patch the addresses, and define what was imported.
+defines them. There is one object, all functions are in it, and their numbers stay the same: linking is to lay out
+memory, patch the addresses, and define the imports.
 
 Memory begins with the stack, which grows downwards, so that an overflow is a trap instead of a silent change of
 constants; these follow, and then the memory of the host.

@@ -1,9 +1,9 @@
 """Functions that WebAssembly has no instructions for, and that LLVM would call in a C library.
 
-Each is defined exactly, and gives the bits that the CPU backend gives: minimum and maximum of floats return the other
-argument if one is NaN, the remainder of a division is exact, and ``fma`` rounds once (Boldo and Melquiond, "Emulation
-of FMA and correctly rounded sums: proved algorithms using rounding to odd", IEEE Transactions on Computers 57, 2008: a
-sum rounded to odd with enough additional digits rounds to the same as the exact one).
+Each is defined exactly, and results are bitwise those of the CPU backend: minimum and maximum of floats return the
+other argument if one is NaN, the remainder of a division is exact, and ``fma`` rounds once (Boldo and Melquiond,
+"Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", IEEE Transactions on Computers
+57, 2008: a sum rounded to odd with enough additional digits rounds to the same as the exact one).
 """
 
 from __future__ import annotations

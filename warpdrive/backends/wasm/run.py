@@ -21,7 +21,7 @@ class WasmLaunch:
 
     Args:
         code: The code of the kernel.
-        compiler: The compiler that it comes from.
+        compiler: The compiler of the code.
 
     Raises:
         BackendError: If wasmtime is not installed.

@@ -94,7 +94,7 @@ class HostEnvironment(Environment):
         return HostEnvironment(source, episode_length=self.episode_length)
 
     def initial_state(self, rng: np.random.Generator) -> State:
-        """Return the arrays that exist beside observations; the host writes their values."""
+        """Return the arrays other than observations; the host writes their values."""
         state: State = {}
         if self.source.leaves:
             state["active"] = np.ones(self.num_agents, np.bool_)

@@ -38,7 +38,7 @@ class GymnasiumSource(HostSource):
 
     Args:
         make: An id, a function that returns a new environment, or an environment, which is copied.
-        vectorization: ``"sync"`` steps the replicas one after the other, ``"async"`` each in a process of its own,
+        vectorization: ``"sync"`` steps the replicas one after the other, ``"async"`` each in a separate process,
             ``"vector_entry_point"`` with the environment's own vectorization; ``"auto"`` prefers the latter.
         kwargs: The keyword arguments of ``gymnasium.make``, or of the function.
         episode_length: The maximum number of steps of an episode. If None, that of the environment.
@@ -103,7 +103,7 @@ class GymnasiumSource(HostSource):
     def _vectorizes_itself(self, probe: gymnasium.Env[Any, Any]) -> bool:
         """Return True if the environment's own vectorization is used.
 
-        By default it is if its spaces are those of a single environment. That of Atari, for one, includes
+        By default it is used if its spaces are those of a single environment. That of Atari, for example, includes
         preprocessing.
         """
         exists = isinstance(self.given, str) and probe.spec is not None and probe.spec.vector_entry_point is not None
@@ -151,7 +151,7 @@ class GymnasiumSource(HostSource):
 
 
 class VectorSource(HostSource):
-    """A ``gymnasium.vector.VectorEnv``: a given one, or those that a function makes.
+    """``gymnasium.vector.VectorEnv``, given or created by a function.
 
     Args:
         make: The vectorized environment, or a function ``make(num_envs)`` that returns a new one.
@@ -220,8 +220,8 @@ class EnvPoolSource(VectorSource):
 class VectorReplicas(HostReplicas):
     """Replicas of a ``gymnasium.vector.VectorEnv``.
 
-    One that resets in the step after the last of an episode (``AutoresetMode.NEXT_STEP``) ignores the action of that
-    step. Its agent is then out of the episode for that step, so that nothing is learned from it.
+    With ``AutoresetMode.NEXT_STEP`` it resets in the step after the last one of an episode and ignores the action of
+    that step. The agent is inactive in that step, which is thus excluded from training.
 
     Args:
         source: The description of the environment.

@@ -35,7 +35,7 @@ class HostEnv(EnvWrapper):
 
     Args:
         env: An environment, or a function that returns one. A function is called for each replica, or once with
-            ``num_envs`` if it has that parameter. An environment itself is copied; a vectorized one is used as it is.
+            ``num_envs`` if it has that parameter. An environment itself is copied; a vectorized one is used directly.
         num_envs: The number of replicas; None for that of a vectorized environment, otherwise 1.
         env_backend: See :class:`warpdrive.EnvWrapper`.
         seed: See :class:`warpdrive.EnvWrapper`. Environments are seeded once, from it and their global index.

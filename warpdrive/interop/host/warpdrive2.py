@@ -25,7 +25,7 @@ class WarpDrive2Source(HostSource):
 
     Args:
         make: ``"package.module:Class"``, the class, or an environment, which is copied.
-        kernels: The module of its Numba kernels; None if a registrar of its own, or the library, knows it.
+        kernels: The module of its Numba kernels; None if its registrar or the library has it.
         policy_tags: Ids of agents by policy tag, or the name of the environment's attribute that holds them; None for
             one tag, ``"shared"``.
         create_separate_placeholders_for_each_policy: True if the kernel has arrays for each policy tag.
@@ -181,7 +181,7 @@ class WarpDrive2Replicas(HostReplicas):
 
 
 def _unbounded(space: Any) -> Any:
-    """Return a space without the bounds that stand for none."""
+    """Return a space without the bounds that represent unbounded spaces."""
     if isinstance(space, spaces.Dict):
         return spaces.Dict({key: _unbounded(part) for key, part in space.spaces.items()})
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and space.high.max() > _UNBOUNDED:

@@ -141,14 +141,13 @@ class ProcessReplicas(HostReplicas):
         except (BrokenPipeError, OSError):
             raise self._ended() from None
 
-    def _answer(self, link: connection.Connection) -> Any:
+    def _answer(self, link: connection.Connection) -> None:
         try:
-            succeeded, value = link.recv()
+            error = link.recv()
         except (EOFError, ConnectionError):
             raise self._ended() from None
-        if not succeeded:
-            raise DefinitionError(value)
-        return value
+        if error is not None:
+            raise DefinitionError(error)
 
     def _ended(self) -> DefinitionError:
         codes = {process.exitcode for process in self._processes if process.exitcode}
@@ -204,7 +203,7 @@ def _work(
     bounds: tuple[int, int],
     link: connection.Connection,
 ) -> None:
-    """Serve requests for one share of the replicas until ``close``."""
+    """Process requests for one share of the replicas until ``close``; answer each with the error message, or None."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the training process, which closes this one
     rows = slice(*bounds)
     replicas: HostReplicas | None = None
@@ -212,9 +211,9 @@ def _work(
         source: HostSource = cloudpickle.loads(code)
         replicas = source.open(rows_of(_mapped(memory, layout), rows), rows.stop - rows.start)
     except Exception as error:
-        link.send((False, _described(error)))
+        link.send(_described(error))
         return
-    link.send((True, None))
+    link.send(None)
     while True:
         try:
             request, *arguments = link.recv()
@@ -224,10 +223,13 @@ def _work(
             replicas.close()
             return
         try:
-            found = getattr(replicas, request)(*arguments)
-            link.send((True, list(found) and None if request == "step" else found))
+            if request == "step":
+                _step(replicas)
+            else:
+                replicas.reset(*arguments)
+            link.send(None)
         except Exception as error:
-            link.send((False, _described(error)))
+            link.send(_described(error))
 
 
 def _described(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Location of files that programs expect beside the package ``warp_drive``."""
+"""Location of files that programs expect next to the package ``warp_drive``."""
 
 from __future__ import annotations
 

@@ -14,13 +14,22 @@ import numpy as np
 
 from warpdrive.backends.pycuda.generate import LIBRARY
 from warpdrive.backends.pycuda.host import FLAGS, host_compiler
-from warpdrive.errors import DefinitionError, one_line
+from warpdrive.errors import DefinitionError, one_line, shown
 from warpdrive.interop.warpdrive2.devices import on_gpu
 from warpdrive.numba_cuda.arrays import as_host_array
 
 _SIGNATURE = re.compile(r"__global__\s+void\s+(\w+)\s*\(([^)]*)\)")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_NUMBERS = {"int": np.int32, "unsigned": np.uint32, "float": np.float32, "double": np.float64, "bool": np.bool_}
+_NUMBERS: dict[str, type[np.generic]] = {
+    **{"int": np.int32, "unsigned": np.uint32, "unsigned int": np.uint32, "size_t": np.uint64},
+    **{"long": np.int64, "long int": np.int64, "long long": np.int64, "long long int": np.int64},
+    **{"unsigned long": np.uint64, "unsigned long long": np.uint64},
+    **{"short": np.int16, "unsigned short": np.uint16, "char": np.int8, "unsigned char": np.uint8},
+    **{f"int{bits}_t": np.dtype(f"int{bits}").type for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}_t": np.dtype(f"uint{bits}").type for bits in (8, 16, 32, 64)},
+    **{"float": np.float32, "double": np.float64, "bool": np.bool_},
+}
+"""Types of numbers as parameters; a wider one than the array that holds its value would be read beyond the end."""
 _HEADER = """\
 #include <cmath>
 #include <cstdint>
@@ -60,7 +69,7 @@ class CudaSource:
         if on_gpu():
             raise DefinitionError("CUDA C in a string runs on the host only: write the kernel with numba.cuda")
         found = _SIGNATURE.findall(_COMMENT.sub(" ", text))
-        self._types = {name: [_type_of(parameter) for parameter in given.split(",")] for name, given in found}
+        self._types = {name: _types_of(given) for name, given in found}
         entries = [_ENTRY.format(name=name, arguments=_casts(types)) for name, types in self._types.items()]
         with tempfile.TemporaryDirectory(prefix="warpdrive-") as folder:
             file, library = Path(folder) / "kernels.cu", Path(folder) / "kernels.so"
@@ -85,6 +94,23 @@ class CudaSource:
         return launch
 
 
+def _types_of(parameters: str) -> list[str]:
+    """Return the types of parameters; raise :class:`DefinitionError` if a number has an unknown one."""
+    types = [] if parameters.strip() in ("", "void") else [_type_of(given) for given in parameters.split(",")]
+    for kind in types:
+        if "*" not in kind and _number(kind) not in _NUMBERS:
+            raise DefinitionError(
+                f"a kernel has a parameter of the type {shown(kind)}: expected a pointer, or one of "
+                f"{', '.join(_NUMBERS)}"
+            )
+    return types
+
+
+def _number(kind: str) -> str:
+    """Return the type of a number without ``const``."""
+    return " ".join(word for word in kind.split() if word != "const")
+
+
 def _type_of(parameter: str) -> str:
     """Return the type of a parameter, without its name."""
     return re.sub(r"\w+\s*$", "", parameter.replace("[]", "").strip()).strip()
@@ -95,7 +121,7 @@ def _casts(types: list[str]) -> str:
 
 
 def _word(argument: Any, kind: str) -> np.ndarray[Any, Any]:
-    """Return an array that holds what a parameter is set to: a number, or the address of an array."""
+    """Return an array with the value of a parameter: a number, or the address of an array."""
     if "*" in kind:
         return np.array([as_host_array(argument).ctypes.data], np.uintp)
-    return np.array([argument], _NUMBERS.get(kind.replace("const", "").strip(), np.int32))
+    return np.array([argument], _NUMBERS[_number(kind)])

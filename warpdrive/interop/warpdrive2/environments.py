@@ -27,7 +27,7 @@ class CUDAEnvironmentContext:
     def initialize_step_function_context(
         self, cuda_data_manager: Any, cuda_function_manager: Any, cuda_step_function_feed: Any, step_function_name: str
     ) -> bool:
-        """Store what a step needs.
+        """Store the context of the step function.
 
         Args:
             cuda_data_manager: The data.

@@ -87,7 +87,7 @@ class ExampleEnvironment(CUDAEnvironmentContext):
     def initialize_step_function_context(
         self, cuda_data_manager: Any, cuda_function_manager: Any, cuda_step_function_feed: Any, step_function_name: str
     ) -> bool:
-        """Store what a step needs; its kernels are those of this package.
+        """Store the context of the step function; its kernels are those of this package.
 
         Args:
             cuda_data_manager: The data.
@@ -134,7 +134,7 @@ class ExampleEnvironment(CUDAEnvironmentContext):
         done.copy_(terminated | (timestep >= self.episode_length))
 
     def _argument(self, name: str) -> Any:
-        """Return what a parameter of a kernel stands for: an array, or an attribute of the environment."""
+        """Return the value of a kernel parameter: an array, or an attribute of the environment."""
         arrays = {"actions": Constants.ACTIONS, "timestep": "_timestep_", **self.renamed}
         array, data = arrays.get(name, name), self.cuda_data_manager
         if data.is_data_on_device(array):

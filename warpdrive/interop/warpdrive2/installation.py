@@ -54,7 +54,7 @@ _HOMES = {
     "numba_includes.env_config": "",
     "numba_includes.test_build": "",
 }
-"""Modules of this package that stand for those below ``warp_drive``; without one, a module of constants."""
+"""Modules of this package that replace those below ``warp_drive``; without one, a module of constants."""
 
 _EXAMPLES = {
     **{f"dummy_env.{name}": "example_kernels" for name in ("test_step_numba", "tutorial_basics")},
@@ -71,7 +71,7 @@ _EXAMPLES = {
         for suffix, home in (("", "example_envs"), ("_step_numba", "example_kernels"))
     },
 }
-"""Modules of this package that stand for those below ``example_envs``."""
+"""Modules of this package that replace those below ``example_envs``."""
 
 
 def _packages_of(names: Iterable[str]) -> set[str]:
@@ -98,7 +98,7 @@ class _Finder(MetaPathFinder):
 
 
 class _FallbackFinder(MetaPathFinder):
-    """Finder of modules that programs import beside ``warp_drive``, if there are no others of these names."""
+    """Import finder of modules that programs use with ``warp_drive``, if there are no other modules of these names."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         """Return the spec of a module of ``gym``, as one of ``gymnasium``, or of ``example_envs``."""
@@ -118,7 +118,7 @@ class _FallbackFinder(MetaPathFinder):
 
 
 def _is_missing(package: str) -> bool:
-    """Return True for a package that programs import beside ``warp_drive``, if there is none."""
+    """Return True for a package that programs use with ``warp_drive``, if it is not installed."""
     return package in ("gym", "example_envs") and PathFinder.find_spec(package) is None
 
 
@@ -145,9 +145,9 @@ def is_installed() -> bool:
 def install() -> None:
     """Make ``warp_drive`` the modules of this package, for modules imported from now on, also in child processes.
 
-    Without a GPU, ``numba.cuda`` becomes that of :mod:`warpdrive.numba_cuda`, and ``torch.cuda`` answers as for one
-    device, which is the CPU. The names ``gym`` and ``example_envs`` are found as well, as ``gymnasium`` and
-    environments of this package, where there are no others.
+    Without a GPU, ``numba.cuda`` is replaced by :mod:`warpdrive.numba_cuda`, and ``torch.cuda`` reports one device,
+    which is the CPU. If not installed, ``gym`` and ``example_envs`` are provided as well, by ``gymnasium`` and
+    environments of this package.
     """
     global _installed_numba_cuda
     if is_installed():

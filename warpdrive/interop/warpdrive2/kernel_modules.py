@@ -25,7 +25,7 @@ _MODULES = {
         }.items()
     },
 }
-"""Modules of kernels by the names of the environments that no registrar knows."""
+"""Modules of kernels by the names of environments without a registrar."""
 
 _sizes: dict[str, int] = {}
 
@@ -44,7 +44,7 @@ def fill(module: ModuleType) -> None:
 
 
 def forget() -> None:
-    """Have modules that contain the constants be imported anew."""
+    """Remove modules that contain the constants from ``sys.modules``, so that they are imported again."""
     for name, module in list(sys.modules.items()):
         if name != "__main__" and "wkNumberAgents" in (getattr(module, "__dict__", None) or {}):
             del sys.modules[name]

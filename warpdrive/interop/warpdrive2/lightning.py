@@ -42,7 +42,7 @@ class WarpDriveModule(LightningModule):
             return getattr(self.__dict__["warpdrive_trainer"], name)
 
     def setup(self, stage: str) -> None:
-        """Have a trainer of one GPU use the CPU, where there is no GPU."""
+        """Move a trainer of one GPU to the CPU if there is no GPU."""
         strategy: Any = self.trainer.strategy
         if not on_gpu() and strategy.root_device.type == "cuda":
             strategy._root_device = torch.device("cpu")
@@ -91,11 +91,11 @@ class PerfStatsCallback(Callback):
         self.iters, self.training_time, self._began = 0, 0.0, 0.0
 
     def on_train_batch_start(self, *_: Any, **__: Any) -> None:
-        """Begin to measure."""
+        """Start the timer."""
         self._began = time.perf_counter()
 
     def on_train_batch_end(self, *_: Any, **__: Any) -> None:
-        """End to measure."""
+        """Stop the timer."""
         self.training_time += time.perf_counter() - self._began
         self.iters += 1
         if self.iters % self.log_freq == 0 or self.iters == self.num_iters:

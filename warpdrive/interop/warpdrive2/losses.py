@@ -230,7 +230,7 @@ class DDPG(_Loss):
 
 
 def _balanced(done: Tensor, ratio: float) -> tuple[Tensor, Metrics]:
-    """Return the indices of replicas with an episode that ended with 2, and of some others."""
+    """Return the indices of replicas with an episode that ended with 2, and of some other replicas."""
     reached = (done == 2).any(dim=0)
     positive, negative = reached.nonzero().flatten(), (~reached).nonzero().flatten()
     if len(positive):

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import time
 from collections.abc import Callable
 from typing import Any
 
+from warpdrive.errors import TrainingError
+from warpdrive.user_code import describe_error
+
 _spawn = multiprocessing.get_context("spawn")
 event_messenger = _spawn.Event()
+_LARGEST = 16_000
+"""Maximum bytes of a reported exception: a pipe that nobody reads yet holds 16 KiB on every system."""
 
 
 class ProcessWrapper(_spawn.Process):  # type: ignore[name-defined]
@@ -31,7 +37,8 @@ class ProcessWrapper(_spawn.Process):  # type: ignore[name-defined]
             super().run()
             self._sender.send(None)
         except Exception as error:
-            self._sender.send(error)
+            self._sender.send(_sendable(error))
+            raise  # prints the traceback, and ends the process with an error
 
     @property
     def exception(self) -> BaseException | None:
@@ -73,6 +80,9 @@ def perform_distributed_training(
             ``device_id``, ``num_devices``, ``event_messenger``, ``results_directory`` and ``verbose``.
         config: Run configuration, with the number of processes in ``trainer.num_gpus``.
         results_dir: Folder of the results; None: the time.
+
+    Raises:
+        TrainingError: If a process failed, after all have ended.
     """
     count = config["trainer"]["num_gpus"]
     results = results_dir or f"{time.time():.0f}"
@@ -94,5 +104,19 @@ def perform_distributed_training(
         process.start()
     for process in processes:
         process.join()
-        if process.exception is not None:
-            print(f"process {process.name}: {process.exception!r}")
+    for rank, process in enumerate(processes):
+        if process.exception is not None or process.exitcode:
+            cause = repr(process.exception) if process.exception else f"it ended with the exit code {process.exitcode}"
+            raise TrainingError(f"process {rank} of {count} failed: {cause}") from process.exception
+
+
+def _sendable(error: Exception) -> Exception:
+    """Return an exception that can be sent: the same one, or a RuntimeError with its description."""
+    try:
+        pickled = pickle.dumps(error)
+        pickle.loads(pickled)
+    except Exception:  # of any kind: exceptions define how they are pickled
+        pickled = b""
+    if 0 < len(pickled) <= _LARGEST:
+        return error
+    return RuntimeError(describe_error(error))

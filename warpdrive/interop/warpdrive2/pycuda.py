@@ -1,4 +1,4 @@
-"""Kernels behind PyCUDA's way of launching them: in place of those in CUDA C of environments, their Numba kernels."""
+"""Kernels launched through PyCUDA's interface: Numba kernels in place of the environments' CUDA C."""
 
 from __future__ import annotations
 

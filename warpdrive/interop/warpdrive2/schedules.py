@@ -21,7 +21,7 @@ class ParamScheduler:
     def __init__(self, schedule: Any) -> None:
         self.type = "constant" if isinstance(schedule, int | float) else "piecewise_linear"
         points = [(0, schedule)] if self.type == "constant" else schedule
-        if not isinstance(points, list | tuple) or not all(isinstance(p, list | tuple) and len(p) == 2 for p in points):
+        if not _is_of_pairs(points):
             raise ValueError(f"the schedule is {schedule!r}, expected a number or [[timestep, value], ...]")
         self.schedule = schedule
         self._times, self._values = zip(*points, strict=True)
@@ -32,3 +32,10 @@ class ParamScheduler:
         """Return the value at a timestep."""
         assert timestep >= 0, f"the timestep is {timestep}, expected 0 or more"
         return float(np.interp(timestep, self._times, self._values))
+
+
+def _is_of_pairs(points: Any) -> bool:
+    """Return True for a list of one or more pairs."""
+    if not isinstance(points, list | tuple) or not points:
+        return False
+    return all(isinstance(point, list | tuple) and len(point) == 2 for point in points)

@@ -64,6 +64,8 @@ _STAND_INS: dict[Any, dict[str, Any]] = {
     torch.nn.Module: {"cuda": _itself},
     torch.cuda: {
         "Event": Event,
+        # with PYTORCH_NVML_BASED_CUDA_CHECK, which Lightning sets, PyTorch infers it from the number of devices
+        "is_available": lambda: False,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "get_device_name": lambda device=None: "WarpDrive (CPU)",
@@ -79,7 +81,7 @@ _former_threads: list[int] = []
 def replace_torch_cuda() -> None:
     """Have ``tensor.cuda()`` and ``module.cuda()`` return the object, and ``torch.cuda`` report one device.
 
-    On a machine with few cores PyTorch gets one thread: several spin while they wait for each other.
+    On a machine with few cores PyTorch uses one thread: several spin while they wait for each other.
     """
     if usable_cores() <= _FEW_CORES and "OMP_NUM_THREADS" not in os.environ:
         _former_threads.append(torch.get_num_threads())

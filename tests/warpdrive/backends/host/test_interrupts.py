@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import sys
 import time
 
 import pytest
+
+from warpdrive.backends.host import interrupts
 
 PROGRAM = """
 import signal, sys, threading, time
@@ -152,6 +155,27 @@ def test_signals_between_launches_do_not_end_the_process(tmp_path):
     program.write_text(BUSY)
     ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize(("look", "ends"), [(1, False), (3, True)])
+def test_only_a_signal_within_a_launch_ends_it(monkeypatch, look, ends):
+    """A signal that comes while a launch is first looked up may be older than the launch."""
+    read, write = os.pipe()
+    looks, ended = itertools.count(1), []
+
+    def in_a_launch():
+        if next(looks) == look:
+            os.write(write, bytes([signal.SIGINT]))
+        return launch
+
+    launch = sys._getframe()
+    monkeypatch.setattr(interrupts, "_blocking_launch", in_a_launch)
+    monkeypatch.setattr(interrupts, "_end", lambda number, *_: ended.append(number))
+    monkeypatch.setattr(interrupts, "ATTENTION", 0.5)
+    interrupts._watch_launch(read, signal.SIGTERM)
+    os.close(read)
+    os.close(write)
+    assert ended == [signal.SIGINT] * ends
 
 
 def test_looking_for_a_launch_survives_garbage_collections():

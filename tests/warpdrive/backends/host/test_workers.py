@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import _thread
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -112,6 +114,38 @@ def test_rounds_are_interrupted_between_launches(threads, number):
     assert words[0] > 0
     np.testing.assert_array_equal(words[3:], words[3] * np.arange(1, 17))  # all parts of the last round are done
     launch_often(100, 0)
+
+
+FORK = """
+import os, runpy, sys
+import numpy as np
+from warpdrive.backends.host import workers
+
+count, run_rounds = map(runpy.run_path(sys.argv[1]).get, ("count", "run_rounds"))
+
+def work():
+    visits = np.zeros(100, np.int64)
+    count[100, 1](visits)
+    np.testing.assert_array_equal(visits, np.arange(1, 101))
+    words = np.zeros(3 + 16, np.int64)
+    run_rounds(words, 40)
+    assert words[0] == 40 and (words[3:] > 0).all()
+
+workers.set_num_threads(3)
+work()
+workers._the_pool().busy.acquire()  # as another thread would hold it in a launch
+child = os.fork()
+if child == 0:
+    work()
+    os._exit(len(workers._the_pool().helpers))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system with fork")
+def test_the_child_of_a_fork_has_helpers_of_its_own():
+    done = subprocess.run([sys.executable, "-c", FORK, __file__], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2, done.stderr
 
 
 def test_busy_cores_are_left_to_other_programs(monkeypatch):

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
@@ -38,6 +39,26 @@ def reversed_in_dynamic_memory(x):
     held[i] = x[i]
     cuda.syncthreads()
     x[i] = held[x.shape[0] - 1 - i]
+
+
+@wd.kernel
+def stay(x, rewards):
+    rewards[cuda.blockIdx.x, cuda.threadIdx.x] = x[cuda.blockIdx.x, cuda.threadIdx.x]
+
+
+class Crowd(wd.Environment):
+    """Any number of agents, whose kernels compile in no time."""
+
+    name, step = "crowd", stay
+    episode_length, action_space = 5, spaces.Discrete(2)
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+
+    def __init__(self, num_agents):
+        self.num_agents, self.policy_tags = num_agents, {"all": range(num_agents)}
+
+    def initial_state(self, rng):
+        n = self.num_agents
+        return {"x": np.zeros(n, np.float32), "observations": np.zeros((n, 1), np.float32)}
 
 
 class DeviceArray:
@@ -104,16 +125,16 @@ def widths_of(code):
 
 
 @pytest.mark.parametrize(
-    ("name", "config", "num_envs", "grid", "block"),
+    ("agents", "num_envs", "grid", "block"),
     [
-        ("cartpole", {}, 300, 5, 64),  # 32 replicas in each of 2 warps
-        ("tag_gridworld", {"num_taggers": 4}, 50, 5, 64),  # 6 replicas in each of 2 warps
-        ("tag_gridworld", {"num_taggers": 39}, 50, 50, 40),  # a replica in a block
-        ("tag_gridworld", {"num_taggers": 2999, "use_full_observation": False}, 7, 7, 1024),  # three agents in a thread
+        (1, 300, 5, 64),  # 32 replicas in each of 2 warps
+        (5, 50, 5, 64),  # 6 replicas in each of 2 warps
+        (40, 50, 50, 40),  # a replica in a block
+        (3000, 7, 7, 1024),  # three agents in a thread
     ],
 )
-def test_grid_and_block_of_each_packing(name, config, num_envs, grid, block, backend, fake_gpu):
-    wd.EnvWrapper(env_name=name, env_config=config, num_envs=num_envs, env_backend=backend)
+def test_grid_and_block_of_each_packing(agents, num_envs, grid, block, backend, fake_gpu):
+    wd.EnvWrapper(Crowd(agents), num_envs, backend)
     (line,) = launches(fake_gpu)
     assert f" on 0 ({grid},1,1) ({block},1,1) 0 stream" in line
 
@@ -155,15 +176,15 @@ def test_other_numbers_of_replicas_and_steps_need_no_other_code(backend, compile
 
 
 @pytest.mark.parametrize(
-    ("config", "at_once"),
+    ("agents", "at_once"),
     [
-        ({"num_taggers": 4}, 132 * (2048 // 64) * 12),  # 12 replicas in each block of 64 threads
-        ({"num_taggers": 39}, 132 * (2048 // 40)),  # a replica in each block of 40
+        (5, 132 * (2048 // 64) * 12),  # 12 replicas in each block of 64 threads
+        (40, 132 * (2048 // 40)),  # a replica in each block of 40
     ],
 )
-def test_how_many_replicas_fill_the_gpu(config, at_once, backend):
+def test_how_many_replicas_fill_the_gpu(agents, at_once, backend):
     """The stand-in has 132 multiprocessors, of 2048 threads each."""
-    env = wd.EnvWrapper(env_name="tag_gridworld", env_config=config, num_envs=50, env_backend=backend)
+    env = wd.EnvWrapper(Crowd(agents), 50, backend)
     arrays = set(env.ctx)
     assert env.replicas_at_once() == at_once
     assert set(env.ctx) == arrays
@@ -188,7 +209,7 @@ def test_each_process_launches_on_its_gpu(fake_gpu):
     backends = [NumbaCudaBackend(process_id) for process_id in range(3)]
     assert [str(backend.device) for backend in backends] == ["cuda:0", "cuda:1", "cuda:0"]
     backends[1].device = torch.device("cpu")
-    wd.EnvWrapper(env_name="cartpole", num_envs=2, env_backend=backends[1])
+    wd.EnvWrapper(Crowd(1), 2, backends[1])
     assert " on 1 " in launches(fake_gpu)[0]
 
 

@@ -273,6 +273,28 @@ def test_atomic_functions_are_right_between_cores(run, four_cores):
     assert bits.tolist() == [19999, 0, 0x7FFFFFFF]
 
 
+def test_conversions_to_integers_saturate_as_on_a_gpu(run):
+    given = np.array([2.5, -2.5, 3e9, -3e9, np.inf, -np.inf, np.nan, -(2.0**31)], np.float32)[:, None]
+    found = np.zeros((8, 4), np.int32)
+    run(
+        """
+        WD_KERNEL void step(const float *given, int *found) {
+            const float x = given[wd_env()];
+            int *own = found + wd_index(found, wd_env(), 0);
+            own[0] = __float2int_rz(x); own[1] = __float2int_rn(x);
+            own[2] = __float2int_rd(x); own[3] = __float2int_ru(x);
+        }""",
+        8,
+        1,
+        given=given,
+        found=found,
+    )
+    most, least = 2**31 - 1, -(2**31)
+    assert found[:2].tolist() == [[2, 2, 2, 3], [-2, -2, -3, -2]]
+    assert found[2:, 0].tolist() == [most, least, most, least, 0, least]
+    assert (found[2:] == found[2:, :1]).all()
+
+
 def test_products_are_rounded_before_they_are_added(run):
     rng = np.random.default_rng(0)
     a, b, c = (rng.normal(size=(100, 1)).astype(np.float32) for _ in range(3))
