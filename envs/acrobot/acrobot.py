@@ -1,4 +1,4 @@
-"""Two links hang down and are to swing up (Sutton 1996, with the book's dynamics; Gymnasium's ``Acrobot-v1``)."""
+"""Swing-up of two linked rods (Sutton 1996, with the book's dynamics; Gymnasium's ``Acrobot-v1``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HALF, ONE, TWO, SIXTH = np.float32(0.5), np.float32(1), np.float32(2), np.float3
 
 @wd.kernel
 def reset(angle_1, angle_2, velocity_1, velocity_2, rng, start_range):
-    """Draw the start state, each number from [-start_range, start_range)."""
+    """Sample the start state, each number uniform in [-start_range, start_range)."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     u, v, w, z = wd.random.four_uniforms(rng, env, agent)
     angle_1[env] = (TWO * u - ONE) * start_range
@@ -97,7 +97,7 @@ def step(
     # out
     rewards, terminated,
 ):  # fmt: skip
-    """Apply the torque for ``time_step`` (fourth-order Runge-Kutta method), and check the height of the free end."""
+    """Integrate one ``time_step`` with the fourth-order Runge-Kutta method, and check the height of the free end."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     # torques[action] would keep a CPU from vectorizing over replicas; the size of an array is a constant of the code
     given = cuda.local.array(num_torques, np.float32)
@@ -333,5 +333,5 @@ class Acrobot(wd.Environment):
         return Scene(self.view, polygons=[drawing.stroke(low, 1, high, 1, 0.03, wd.draw.YELLOW), fixed])
 
     def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the height that the free end must reach, and the fixed joint."""
+        """Return the target height of the free end, and the fixed joint."""
         return self._goal

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from warpdrive.envs.atari import controllers, games, machine, rules
-from warpdrive.envs.atari.ale_state import FALSE, NEVER, TRUE, AleState, Cartridge, parse
+from warpdrive.envs.atari.ale_state import FALSE, NEVER, RAM_SIZE, TRUE, AleState, Cartridge, parse
+from warpdrive.errors import DefinitionError
 
-RAM_SIZE = 128
+MOST_LINES = 312
+"""Lines of a frame, PAL."""
 
 # words of ``registers`` that are one field of a state each
 _SAME = {
@@ -38,8 +40,8 @@ _LATCHES = (1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 15, 14)
 def from_ale(state: Any) -> dict[str, np.ndarray]:
     """Convert a state of ale-py to the arrays of one console, without the axis ``num_envs``.
 
-    The screen is black, as a state has none, and the inputs are those of controllers that nobody touches. A frame that
-    was cut off is continued, as by the interface that the state was cloned from.
+    The screen is black, as states have none, and the inputs are those of released controllers. A frame that was cut off
+    is continued, as by the interface that the state was cloned from.
 
     Args:
         state: A state of ale-py, ``ale.cloneState()``; its bytes, ``state.serialize()``; or an :class:`AleState`.
@@ -47,6 +49,10 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
     Returns:
         ``ram``, ``registers``, ``cartridge_ram`` and ``screen``, and ``md5``, the digest of the ROM; of the games of
         ``wd.atari.games()`` also ``score``, ``second_score`` and ``lives``.
+
+    Raises:
+        DefinitionError: The state has impossible values.
+        TypeError, ValueError: As from :func:`.ale_state.parse`.
     """
     if not isinstance(state, AleState):
         state = parse(state)
@@ -65,7 +71,8 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
     registers[machine.COLLISIONS] = sum(1 << bit for k, bit in enumerate(_LATCHES) if tia.collisions >> k & 1)
     registers[machine.PLAYFIELD] = _mirrored(tia.playfield)
     registers[machine.REFLECTED] = tia.ctrlpf & 1
-    banks = cartridge.banks[:3]
+    registers[machine.ROM] = machine.identity(state.md5)
+    banks = cartridge.banks[:3].astype(np.int64)
     registers[machine.BANK : machine.BANK + len(banks)] = banks << _bank_bits(cartridge)
     # times since the beginning of the first line
     line = tia.frame_start
@@ -86,9 +93,12 @@ def from_ale(state: Any) -> dict[str, np.ndarray]:
     ram = np.zeros(RAM_SIZE, np.uint8)
     ram[: len(cartridge.ram)] = cartridge.ram
     height = (tia.display_stop - tia.display_start) // machine.CLOCKS_PER_LINE
+    if not 0 < height <= MOST_LINES:
+        raise DefinitionError(f"the state of ale-py is damaged: its picture has {height} lines, not 1 to {MOST_LINES}")
     game = games.of_rom(state.md5)
     if game is not None and not game.blanks:
         registers[machine.BLANKED] = -1
+    machine.check(registers, cartridge.kind, "the state of ale-py")
     return {
         "ram": riot.ram.copy(),
         "registers": np.clip(registers, -NEVER - 1, NEVER).astype(np.int32),
@@ -105,7 +115,10 @@ def _numbers(state: AleState, game: games.Game) -> dict[str, np.ndarray]:
     second_terms = () if game.two is None else game.two.second_score
     second_score, _ = rules.score_and_lives(state.riot.ram, rules.sum_of(second_terms, game))
     if game.keeps_lives:
-        lives = [int(word) for word in state.game if int(word) & 0xFFFFFFFF not in (TRUE, FALSE)][-1]
+        words = [int(word) for word in state.game if int(word) & 0xFFFFFFFF not in (TRUE, FALSE)]
+        if not words:
+            raise DefinitionError(f"the state of ale-py is damaged: it has no lives of {game.name}")
+        lives = words[-1]
     numbers = {"score": score, "second_score": second_score, "lives": lives}
     return {name: np.array(number, np.int32) for name, number in numbers.items()}
 
@@ -121,9 +134,15 @@ def to_ale(arrays: Mapping[str, np.ndarray], template: Any) -> AleState:
 
     Returns:
         The state: ``ale.restoreState(ale_py.ALEState(state.serialize()))`` continues from it.
+
+    Raises:
+        DefinitionError: The console has another ROM than the template, or impossible values.
+        TypeError, ValueError: As from :func:`.ale_state.parse`.
     """
     state = parse(template)
     registers = np.asarray(arrays["registers"]).astype(np.int64)
+    games.check_rom(registers, state.md5, "arrays")
+    machine.check(registers, state.cartridge.kind, "arrays")
     cpu, riot, tia, cartridge = state.processor, state.riot, state.tia, state.cartridge
     for chip, fields in _SAME.items():
         for name, index in fields.items():

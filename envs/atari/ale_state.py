@@ -14,6 +14,7 @@ is not positive: the frame before ended in the middle of a line.
 from __future__ import annotations
 
 import dataclasses
+import re
 import struct
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,6 +22,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 TRUE, FALSE = 0xFAB1FAB2, 0xBAD1BAD2
+RAM_SIZE = 128
+"""Size of the RAM of a console, and of that of a cartridge which has one."""
 NEVER = 0x7FFFFFFF
 """Largest time; ``Tia.vsync_finish`` if VSYNC does not end a frame. It is decremented with the other times."""
 
@@ -251,6 +254,14 @@ class _Reader:
         self.place += size
         return self.data[self.place - size : self.place]
 
+    def memory(self) -> np.ndarray:
+        place, size = self.place, self.integer()
+        values = self.ints(size) if size == RAM_SIZE else None
+        if values is None or ((values < 0) | (values > 0xFF)).any():
+            found = f"found {size}" if values is None else f"found {values.max()}"
+            raise ValueError(f"Expected {RAM_SIZE} bytes of memory at byte {place} of an ALE state, {found}.")
+        return values.astype(np.uint8)
+
     def label(self, expected: str) -> None:
         place, found = self.place, self.string()
         if found != expected.encode():
@@ -269,7 +280,7 @@ def _parse_fields(reader: _Reader, chip: type[_T]) -> _T:
         elif entry.type == "bool":
             values[name] = bool(reader.booleans(1)[0])
         elif name == "ram":
-            values[name] = reader.ints(reader.integer()).astype(np.uint8)
+            values[name] = reader.memory()
         else:
             values[name] = reader.integer()
     return chip(**values)
@@ -296,7 +307,9 @@ def parse(state: Any) -> AleState:
     paddles = reader.ints(2)
     frame, episode_frame, mode, difficulty = (reader.integer() for _ in range(4))
     end = reader.integer() + reader.place
-    md5 = reader.string().decode()
+    md5 = reader.string().decode("ascii", "replace")
+    if not re.fullmatch("[0-9a-f]{32}", md5):
+        raise ValueError(f"Expected the MD5 of a ROM in an ALE state, found {md5[:40]!r}.")
     reader.label("System")
     cycles, random = reader.integer(), reader.string()
     reader.label("M6502Low")
@@ -314,7 +327,7 @@ def parse(state: Any) -> AleState:
     if num_banks == 4:
         reader.integer()  # their number
     banks = reader.ints(num_banks)
-    ram = reader.ints(reader.integer() if ram_size else 0).astype(np.uint8)
+    ram = reader.memory() if ram_size else np.zeros(0, np.uint8)
     # words of the game up to the last boolean, which the text of the generator follows if it is true
     rest = serialized[reader.place : end]
     flag = len(rest) - 4 if rest.endswith(struct.pack("<I", FALSE)) else rest.rfind(struct.pack("<I", TRUE))

@@ -27,8 +27,10 @@ SECOND_LINES = {"NTSC": 290, "PAL": 342}
 """Line after which a frame ends without vertical synchronisation, by television standard."""
 CONSOLE = ("ram", "registers", "cartridge_ram", "screen")
 """Arrays of a console."""
-SELECTING = 10
-"""Frames for which SELECT, and what chooses in menus, is pressed; fewer are too few for some games."""
+CHOOSING = 10
+"""Frames for which keys are pressed in menus."""
+TIMERS = 25, 100
+"""Values of the timer at power-on: the first, and the end of the range."""
 LONGEST_SELECTION = 150
 """Number of times that SELECT is pressed in search of a mode."""
 
@@ -101,7 +103,7 @@ def _sign(number):
 
 @wd.kernel
 def observe_grey(screen, registers, observations, timestep, grey_levels, height, screen_size, blends):
-    """Write the picture in grey levels into the stack, ``[pictures, screen_size, screen_size]``."""
+    """Write the greyscale picture into the stack, ``[pictures, screen_size, screen_size]``."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     is_first, latest = timestep[env] == 0, registers[env, machine.PARITY]
     stack = observations[env, agent]
@@ -156,16 +158,16 @@ def play(
 
 
 class Atari(wd.Environment):
-    """Play a game of the Atari 2600, Pong, Breakout or another, emulated on the device.
+    """Play an Atari 2600 game, such as Pong or Breakout, emulated on the device.
 
     ## Description
 
-    Each replica is a console, its processor, memory and picture, which one thread emulates. The games are those of
+    Each replica is a console: processor, memory and picture are emulated by one thread. The games are those of
     `wd.atari.games()`; their ROMs are read from the installed package `ale-py`: `pip install "warpdrive[atari]"`.
-    `wd.make("atari/pong")` is `wd.make("atari", game="pong")`. Arguments have the names and meanings of `ale-py`
-    (`ALE/Pong-v5`) and of Gymnasium's `AtariPreprocessing`, and the defaults of both. Observations are grey pictures of
-    84 x 84 pixels, four of them, unless `obs_type` selects others. The [guide](../guides/atari.md) says how exact and
-    how fast the emulator is.
+    `wd.make("atari/pong")` is `wd.make("atari", game="pong")`. Arguments have the names, meanings and defaults of
+    `ale-py` (`ALE/Pong-v5`) and of Gymnasium's `AtariPreprocessing`. By default an observation is a stack of four
+    greyscale pictures of 84 x 84 pixels. The [guide](../guides/atari.md) describes the accuracy and speed of the
+    emulator.
 
     In each step the console emulates `frame_skip` frames with the chosen action. The policy tag is `agent`. With
     `players=2`, in games in which two play against each other, it is `first` and `second`.
@@ -182,8 +184,8 @@ class Atari(wd.Environment):
     | 6 to 9 | up and right, up and left, down and right, down and left |
     | 10 to 17 | 2 to 9 with fire |
 
-    Right and left turn paddles, in games that are played with them. With the probability `repeat_action_probability`,
-    a frame repeats the action of the frame before instead, as with sticky actions in ale-py (Machado et al. 2018).
+    In paddle games right and left turn the paddle. With probability `repeat_action_probability` a frame repeats the
+    action of the previous frame instead, as with sticky actions in ale-py (Machado et al. 2018).
 
     ## Observation Space
 
@@ -195,9 +197,9 @@ class Atari(wd.Environment):
     | `rgb` | `(3 * frame_stack, 210, 160)` | the screen in colours; 250 lines in games for PAL televisions |
     | `ram` | `(128 * frame_stack,)` | the console's memory; the screen is not drawn, which is faster |
 
-    With `max_pool` a picture has the brighter pixels of the last two frames of the step, since many games draw objects
+    With `max_pool` a picture is the pixelwise maximum of the last two frames of the step, since many games draw objects
     in every second frame only. Pictures of the last `frame_stack` steps are stacked, the latest one last; at the
-    beginning of an episode all are the first.
+    beginning of an episode all are the first picture.
 
     ## Rewards
 
@@ -216,7 +218,7 @@ class Atari(wd.Environment):
     ## Episode End
 
     - Termination: the game is over. With `terminal_on_life_loss` also at the loss of a life, after which the next
-      episode goes on with the same game (after a step of fire with `fire_on_reset`), as with the wrapper of OpenAI
+      episode continues the same game (after a step of fire with `fire_on_reset`), as with the wrapper of OpenAI
       Baselines and Stable-Baselines3; returns are then those of lives. Only the last two frames of a step are drawn: if
       the game is over before them, the final picture is an earlier one, as with `AtariPreprocessing`.
     - Truncation: after `max_num_frames_per_episode` frames.
@@ -237,12 +239,12 @@ class Atari(wd.Environment):
         screen_size: Height and width of grey pictures, from 1 to 160.
         frame_stack: Number of stacked pictures, by default 4 for `grayscale` and 1 for the others.
         max_pool: If True, a picture is the maximum of the last two frames of a step.
-        noop_max: Largest number of frames without action at the beginning of a game; 0 for none.
+        noop_max: Maximum number of frames without action at the beginning of a game; 0 for none.
         fire_on_reset: If True, fire is pressed at the beginning, which starts some games. Without effect in games
             whose action 1 is not fire.
         terminal_on_life_loss: If True, a lost life ends an episode.
         clip_rewards: If True, rewards are -1, 0 or 1.
-        start_states: Consoles in whose states episodes begin, as returned by `wd.atari.from_ale`.
+        start_states: Console states in which episodes begin, as returned by `wd.atari.from_ale`.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range, or there is no ROM.
@@ -331,7 +333,7 @@ class Atari(wd.Environment):
         self.episode_length = -(-self.max_frames // self.shortest_skip)
         self.steps_between_truncations = -(-self.max_frames // (self.longest_skip + self.frames_of_fire))
 
-        self.rom = roms.load(rule)
+        self.rom = roms.load(rule.name, rule.md5)
         self.cartridge = machine.CARTRIDGES.index(rule.cartridge)
         self.game_rules, self.second_rules = rules.program(rule), rules.sum_of(second_score, rule)
         self.zero_sum = not second_score
@@ -343,6 +345,8 @@ class Atari(wd.Environment):
         self.action_space = spaces.Discrete(len(actions))
         self._prepare_observations(obs_type, screen_size, frame_stack, flag("max_pool", max_pool))
         self.start_states = None if start_states is None else _checked_starts(start_states, rule)
+        self._begun: dict[int, dict[str, npt.NDArray[Any]]] = {}  # by the timer
+        self.state_checks = {"registers": self._check_registers, "held": _check_held}
 
     def _prepare_observations(self, kind: Any, screen_size: Any, stack: Any, blends: bool) -> None:
         if kind not in KINDS:
@@ -363,41 +367,61 @@ class Atari(wd.Environment):
             shape, self.observe = (128 * stacked,), observe_memory
         self.observation_space = spaces.Box(0, 255, shape, np.uint8)
 
+    def _check_registers(self, registers: npt.NDArray[Any]) -> None:
+        games.check_rom(registers, self.game.md5, "the snapshot")
+        machine.check(registers, self.game.cartridge, "the snapshot")
+
     @classmethod
     def variant(cls, name: str) -> type[wd.Environment]:
         """Return the class of ``atari/<game>``: that of the game without the parameter ``game``."""
         return _of_game(games.game(name).name)
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return the state after the console was turned on and the game began, and random frames without action."""
+        """Return the state after power-on, the start of the game, and a random number of frames without action."""
         if self.start_states is not None:
             return self._started(self._drawn(self.start_states[int(rng.integers(len(self.start_states)))]))
-        machine_state = self._power_on(rng)
+        timer = int(rng.integers(*TIMERS))
+        if timer not in self._begun:
+            self._begun[timer] = self.begun(timer)
+        machine_state = {name: array.copy() for name, array in self._begun[timer].items()}
         neutral = controllers.CONSOLE_SWITCHES | self.difficulty << 6
-        reset = [(0, 0, neutral & ~controllers.RESET)] * 4
-        self._play(machine_state, [(0, 0, neutral)] * 60 + reset)
-        has_modes = len(self.game.modes) > 1  # ale-py presses RESET once more in games that have some
-        start = reset * (1 + has_modes) + [(action, 0, neutral) for action in self.game.start_actions]
-        if self.game.mode:
-            self._select_mode(machine_state, start, neutral)
-        self._play(machine_state, start)
         idle = int(rng.integers(1, self.noop_max + 1)) if self.noop_max > 0 else 0
         pressed = [(action, 0, neutral) for action in self.pressed_on_reset for _ in range(self.shortest_skip)]
         self._play(machine_state, [(0, 0, neutral)] * idle + pressed)
         return self._started(machine_state)
 
-    def _power_on(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays of a console at power-on: the timer is random, as ale-py's, and memory is cleared."""
+    def begun(self, timer: int, memory: int = 0) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays of a console whose game has begun.
+
+        Args:
+            timer: Value of the timer at power-on, which ale-py draws.
+            memory: Value of each byte of the memory at power-on.
+        """
+        machine_state = self._power_on(timer)
+        machine_state["ram"][:] = memory
+        neutral = controllers.CONSOLE_SWITCHES | self.difficulty << 6
+        reset = [(0, 0, neutral & ~controllers.RESET)] * 4
+        self._play(machine_state, [(0, 0, neutral)] * 60 + reset)
+        resets = self.game.resets if len(self.game.modes) > 1 else 1
+        start = reset * resets + [(action, 0, neutral) for action in self.game.start_actions]
+        if self.game.mode:
+            self._select_mode(machine_state, start, neutral)
+        self._play(machine_state, start)
+        return machine_state
+
+    def _power_on(self, timer: int) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays of a console at power-on, with cleared memory."""
         registers = np.zeros(machine.SIZE, np.int32)
         last = self.rom.size - PADDING
         registers[machine.PC] = int(self.rom[last - 4]) & 0xFFFF  # the bytes at 0xFFFC and 0xFFFD
         registers[machine.S], registers[machine.P] = 0xFF, 0x24
         registers[machine.BLANKED] = 0 if self.game.blanks else -1
+        registers[machine.ROM] = machine.identity(self.game.md5)
         if self.game.cartridge in ("F8", "F8SC"):
             registers[machine.BANK] = 0x1000
         elif self.game.cartridge == "E0":
             registers[machine.SLICES : machine.SLICES + 3] = 0x1000, 0x1400, 0x1800
-        registers[machine.TIMER], registers[machine.TIMER_SHIFT] = rng.integers(25, 100), 6
+        registers[machine.TIMER], registers[machine.TIMER_SHIFT] = timer, 6
         registers[machine.VSYNC_END], registers[machine.FRAME_DONE] = 0x7FFFFFFF, 1
         registers[machine.SWCHA] = 0xFF
         registers[[machine.INPT4, machine.INPT5]] = 0x80
@@ -436,17 +460,19 @@ class Atari(wd.Environment):
     def _select_mode(
         self, state: Mapping[str, npt.NDArray[Any]], start: Sequence[tuple[int, int, int]], neutral: int
     ) -> None:
-        """Press SELECT until the game starts in the wanted mode. A copy of the console starts it: some show it then."""
-        select = [(0, 0, neutral & ~controllers.SELECT)] * SELECTING + [(0, 0, neutral)]
+        """Press SELECT until the game is in the given mode, which most games show in a started copy of the console."""
+        select = [(0, 0, neutral & ~controllers.SELECT)] * self.game.select_frames + [(0, 0, neutral)]
+        self._play(state, [(0, 0, neutral)] * self.game.frames_before_select)
         if self.game.menu:
             self._play(state, select)
         for bit in self.game.menu:
             for action in [controllers.RIGHT] * bool(self.mode & bit) + [controllers.DOWN]:
-                self._play(state, [(action, 0, neutral)] * SELECTING + [(0, 0, neutral)] * SELECTING)
-        table = rules.sum_of(self.game.mode, self.game)
+                self._play(state, [(action, 0, neutral)] * CHOOSING + [(0, 0, neutral)] * CHOOSING)
+        table = rules.sum_of(self.game.mode_before or self.game.mode, self.game)
         for _ in range(LONGEST_SELECTION):
             trial = {name: state[name].copy() for name in CONSOLE}
-            self._play(trial, start, drawn=False)
+            if not self.game.mode_before:
+                self._play(trial, start, drawn=False)
             if rules.score_and_lives(trial["ram"], table)[0] == self.mode:
                 return
             self._play(state, select)
@@ -529,20 +555,27 @@ def _checked_starts(given: Any, game: games.Game) -> list[dict[str, npt.NDArray[
                 raise DefinitionError(
                     f"start_states[{number}] has the array '{name}' {what}, but it must be {np.dtype(dtype)} {shape}"
                 )
-        if state.get("md5", game.md5) != game.md5:
-            other = games.of_rom(str(state["md5"]))
-            played = "another game" if other is None else other.name
-            raise DefinitionError(f"start_states[{number}] is a state of {played}, but the game is {game.name}")
+        games.check_rom(state["registers"], game.md5, f"start_states[{number}]")
+        if state.get("md5", game.md5) != game.md5:  # registers from before ROMs had an identity
+            raise DefinitionError(f"start_states[{number}] is a state of another game than {game.name}")
+        machine.check(state["registers"], game.cartridge, f"start_states[{number}]")
     starts = [{name: np.array(state[name]) for name in (*expected, "lives") if name in state} for state in states]
     for state in starts:
         state["registers"][machine.BLANKED] = 0 if game.blanks else -1
     return starts
 
 
+def _check_held(held: npt.NDArray[Any]) -> None:
+    """Raise for actions that do not exist."""
+    last = controllers.NUM_ACTIONS - 1
+    for action in held[(held < 0) | (held > last)][:1]:
+        raise DefinitionError(f"the snapshot is damaged: a held action is {action}, but it must be from 0 to {last}")
+
+
 def _one_of(name: str, given: Any, known: Sequence[int], game: str) -> int:
     """Return the mode or difficulty, by default the first."""
     if given is None:
         return known[0]
-    if isinstance(given, bool) or not isinstance(given, int) or given not in known:
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given not in known:
         raise DefinitionError(f"{name} is {shown(given)}, but {game} has {', '.join(map(str, known))}")
-    return given
+    return int(given)

@@ -1,9 +1,9 @@
 """The TIA's picture and collisions, computed for all pixels of an object at once.
 
 A line of an object is 160 bits, in four words of 40 (``objects[object, word]``, int64): players, missiles, the ball and
-the playfield. Objects collide where the conjunction of their bits is not zero, so that frames that nobody sees need no
-pixels. ``advance`` computes what the beam has passed, and before it the words of the
-objects whose registers have changed (bits of ``registers[CHANGED]``).
+the playfield. Objects collide where the conjunction of their bits is not zero, so that frames that are not displayed
+need no pixels. ``advance`` computes what the beam has passed, and before it the words of the objects whose registers
+have changed (bits of ``registers[CHANGED]``).
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _ten(bits):
 
 @wd.device_function
 def phase_of_player(registers, which, position):
-    """Return what a player does when its position is reset to ``position``.
+    """Return the effect of a reset of a player's position to ``position``.
 
     Returns:
         -1 if a copy is about to be drawn, and begins at the new position; 1 if one is being drawn, which goes on; 0
@@ -288,10 +288,9 @@ def _draw_word(registers, objects, screen, row, word, left, right, drawn):
         if control & 6 == 2:  # score mode: each half in the colour of its player
             colour = registers[COLUP0 + word // 2]
         if control & 4 == 0:
-            _draw(registers, screen, row, first, field, colour)
             _draw(registers, screen, row, first, ball, registers[COLUPF])
+            _draw(registers, screen, row, first, field, colour)
         _draw(registers, screen, row, first, p1 | m1, registers[COLUP0 + 1])
         _draw(registers, screen, row, first, p0 | m0, registers[COLUP0])
         if control & 4:
-            _draw(registers, screen, row, first, field, colour)
-            _draw(registers, screen, row, first, ball, registers[COLUPF])
+            _draw(registers, screen, row, first, field | ball, colour)

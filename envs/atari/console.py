@@ -1,4 +1,4 @@
-"""A frame of the console: rebases the clocks, and lets the processor run until the vertical synchronisation."""
+"""A frame of the console: rebase the clocks, and run the processor until the vertical synchronisation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_
         first_line: First visible line.
         num_lines: Number of visible lines.
         last_line: Line after which a frame ends without vertical synchronisation: 290, or 342 of PAL.
-        drawn: If false, ``screen`` is left as it is, which is faster.
+        drawn: If False, ``screen`` is not updated, which is faster.
     """
     objects = cuda.local.array((6, 4), np.int64)
     if registers[FRAME_DONE]:

@@ -56,8 +56,8 @@ def press(registers, first, second, has_paddles, swapped):
         registers: State of the chips, int32 ``[machine.SIZE]``.
         first: Action of the first player.
         second: Action of the second player; 0 for none.
-        has_paddles: If true, the players have paddles, else joysticks.
-        swapped: If true, the first player has the controller of the second, and the reverse.
+        has_paddles: If True, the players have paddles, else joysticks.
+        swapped: If True, the first player has the controller of the second, and the reverse.
     """
     one, two = (second, first) if swapped else (first, second)
     left, right = int(SWITCHES[one]), int(SWITCHES[two])

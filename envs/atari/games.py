@@ -1,4 +1,4 @@
-"""Games of Atari: cartridge, controllers, and where the memory holds score, lives and the end of the game.
+"""Table of Atari games: cartridge, controllers, and memory locations of score, lives and the end of the game.
 
 Addresses are those of the console: 0x80 to 0xFF. `tools/atari_game.py` finds the bytes of a game by experiments with
 ale-py, and compares the rows of this table with it.
@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy.typing as npt
+
+from warpdrive.envs.atari import machine, roms
 from warpdrive.errors import DefinitionError, nearest
 
 
@@ -93,7 +96,16 @@ class Game:
     modes: tuple[int, ...] = (0,)
     """Modes for one player; none if the game is for two only."""
     mode: tuple[Term, ...] = ()
-    """Terms whose sum is the mode; SELECT is pressed until it is the wanted one. None if there is one mode."""
+    """Terms whose sum is the mode; SELECT is pressed until it has the given value. None if there is one mode."""
+    mode_before: tuple[Term, ...] = ()
+    """Terms whose sum is the mode before the game is started, if ale-py presses SELECT until that is the wanted one,
+    and not only until the game would start in it."""
+    select_frames: int = 2
+    """Frames for which SELECT is pressed."""
+    frames_before_select: int = 0
+    """Frames without action before SELECT is pressed."""
+    resets: int = 2
+    """Number of times that RESET is pressed after the mode was set, in games with several modes."""
     menu: tuple[int, ...] = ()
     """The bit of the mode that RIGHT sets in each line of the menu that SELECT opens, 0 in lines without one."""
     two: Two | None = None
@@ -156,6 +168,7 @@ _GAMES = (
         modes=(0, 1, 2, 3),
         difficulties=(0, 1, 2, 3),
         mode=(Term(0x81),),
+        select_frames=1,
     ),
     Game(
         "amidar",
@@ -209,6 +222,7 @@ _GAMES = (
         modes=(0, 4, 8, 12, 16, 20, 24, 28),
         difficulties=(0, 1, 2, 3),
         mode=(Term(0x80),),
+        select_frames=1,
     ),
     Game(
         "battle_zone",
@@ -246,7 +260,7 @@ _GAMES = (
         over=((Compare(0xDA, "==", 0xFF),),),
         modes=(1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 18),
         mode=(Term(0x80),),
-        start_actions=(0,) * 20,
+        frames_before_select=20,
     ),
     Game(
         "bowling",
@@ -284,6 +298,7 @@ _GAMES = (
         over=((Compare(0xB9, "==", 0),),),
         modes=tuple(range(0, 48, 4)),
         mode=(Term(0xB2),),
+        select_frames=1,
         difficulties=(0, 1),
         controller="paddles",
     ),
@@ -350,6 +365,7 @@ _GAMES = (
         modes=(1, 3, 5, 7),
         difficulties=(0, 1),
         mode=(Term(0xEA),),
+        select_frames=1,
     ),
     Game(
         "double_dunk",
@@ -361,6 +377,7 @@ _GAMES = (
               (Compare(0xF7, ">=", 0x24), Compare(0xFE, "==", 0xE7)),),
         modes=tuple(range(16)),
         mode=(Term(0x80, mask=0x18, shift=3), Term(0x80, 4, mask=4, shift=2), Term(0x80, 8, mask=0x60, shift=5)),
+        select_frames=10,
         menu=(16, 0, 1, 2, 4, 8),
         two=Two(tuple(range(16, 32))),
     ),
@@ -387,7 +404,7 @@ _GAMES = (
         mode=(Term(0xF4, -1, plus=1),),
         two=Two((1,), score=(Term(0xC7, mask=0x03), Term(0xC7, -1, mask=0x30, shift=4)),
                 over=((Compare(0xC7, "==", 0, mask=0x03),), (Compare(0xC7, "==", 0, mask=0x30),))),
-        start_actions=(1,),
+        start_actions=(1, 0, 0, 0, 0, 0),
     ),
     Game(
         "fishing_derby",
@@ -422,6 +439,7 @@ _GAMES = (
         difficulties=(0, 1),
         rewards=(0, 1),
         mode=(Term(0x80),),
+        select_frames=1,
     ),
     Game(
         "frostbite",
@@ -433,6 +451,7 @@ _GAMES = (
         over=((Compare(0xCC, "==", 0, mask=0x0F), Compare(0xF1, "==", 0x80, mask=0x80)),),
         modes=(0, 2),
         mode=(Term(0x80),),
+        select_frames=1,
     ),
     Game(
         "gopher",
@@ -445,6 +464,8 @@ _GAMES = (
         modes=(0, 2),
         difficulties=(0, 1),
         mode=(Term(0xD3),),
+        select_frames=5,
+        resets=3,
         start_actions=(1,),
     ),
     Game(
@@ -458,6 +479,7 @@ _GAMES = (
         over=((Compare(0x81, "==", 1),),),
         modes=tuple(range(5)),
         mode=(Term(0x80),),
+        select_frames=10,
         start_actions=(1,) * 16,
     ),
     Game(
@@ -470,6 +492,7 @@ _GAMES = (
         over=((Compare(0xB3, "==", 0),),),
         modes=(0, 1, 2, 3, 4),
         mode=(Term(0x80),),
+        select_frames=1,
     ),
     Game(
         "ice_hockey",
@@ -481,6 +504,7 @@ _GAMES = (
         rewards=(-(2**31), 1),
         modes=(0, 2),
         mode=(Term(0x80),),
+        select_frames=1,
         difficulties=(0, 1, 2, 3),
         two=Two((1, 3)),
     ),
@@ -518,6 +542,7 @@ _GAMES = (
         over=((Compare(0xAD, "==", 0xFF),),),
         modes=(0, 1),
         mode=(Term(0xA5, mask=0xF0, shift=4),),
+        select_frames=1,
     ),
     Game(
         "krull",
@@ -547,9 +572,10 @@ _GAMES = (
         over=((Compare(0x87, "==", 0),),),
         modes=(0, 2, 4, 6),
         mode=(Term(0x80),),
+        select_frames=5,
         two=Two((1, 3, 5, 7), second_score=_decimal(0x8B, 0x8C, unit=100),
                 over=((Compare(0x87, "==", 0), Compare(0x88, "==", 0)),)),
-        start_actions=(1,) * 16,
+        start_actions=(0, *(1,) * 16),
     ),
     Game(
         "montezuma_revenge",
@@ -570,6 +596,7 @@ _GAMES = (
         over=((Compare(0xFB, "==", 0, mask=0x0F), Compare(0xA7, "==", 0x53)),),
         modes=(0, 1, 2, 3),
         mode=(Term(0x93, plus=1, when=(Compare(0x93, "!=", 3),)),),
+        select_frames=10,
         blanks=False,
     ),
     Game(
@@ -582,6 +609,7 @@ _GAMES = (
         over=((Compare(0xC7, "==", 0, mask=0x07),),),
         modes=(8, 24, 40),
         mode=(Term(0xEF, 8, plus=8),),
+        mode_before=(Term(0xDE),),
         difficulties=(0, 1),
     ),
     Game(
@@ -735,6 +763,7 @@ _GAMES = (
         over=((Compare(0x80, "==", 0),), (Compare(0xA7, "==", 0x0A),), (Compare(0xA7, "==", 0x10),)),
         modes=tuple(range(6, 18)),
         mode=(Term(0x83, plus=1),),
+        select_frames=10,
         two=Two(tuple(range(1, 6)), score=(Term(0xA7, bcd=True), Term(0xA8, -1, bcd=True)),
                 over=((Compare(0x80, "==", 0),), (Compare(0xA7, "==", 0x10),), (Compare(0xA8, "==", 0x10),))),
         display="PAL",
@@ -752,6 +781,7 @@ _GAMES = (
         over=((Compare(0x87, "==", 0),),),
         modes=(0, 1, 2, 3),
         mode=(Term(0xF4),),
+        select_frames=1,
     ),
     Game(
         "surround",
@@ -764,6 +794,7 @@ _GAMES = (
               (Compare(0xF7, "==", 0x10),), (Compare(0xF7, "==", 0x0A),),),
         modes=(0, 2),
         mode=(Term(0xF9, plus=-1),),
+        select_frames=1,
         difficulties=(0, 1, 2, 3),
         swapped_ports=True,
         two=Two((-1, *range(3, 11))),
@@ -869,6 +900,7 @@ _GAMES = (
         over=((Compare(0x9E, "<", 0x10),),),
         modes=(0, 32, 64, 96),
         mode=(Term(0x80, 16),),
+        mode_before=(Term(0x80, 16, plus=-16 * 0xC0),),
         difficulties=(0, 1),
         start_actions=(1,),
     ),
@@ -882,6 +914,7 @@ _GAMES = (
         over=((Compare(0xEA, "==", 0, mask=0x07),),),
         modes=(0, 8, 16, 24),
         mode=(Term(0x82),),
+        select_frames=10,
     ),
 )
 # fmt: on
@@ -895,6 +928,28 @@ def of_rom(md5: str) -> Game | None:
     return next((game for game in GAMES.values() if game.md5 == md5), None)
 
 
+def check_rom(registers: npt.NDArray[Any], md5: str, what: str) -> None:
+    """Raise for console states of another ROM. States from before ROMs had an identity are accepted.
+
+    Args:
+        registers: ``[..., machine.SIZE]``.
+        md5: Hexadecimal MD5 of the expected ROM.
+        what: The owner of the registers, for the message.
+
+    Raises:
+        DefinitionError: The ROM is another one.
+    """
+    expected = of_rom(md5)
+    found = registers[..., machine.ROM].ravel()
+    for number in found[(found > 0xFF) & (found != machine.identity(md5))][:1]:
+        name = next((game.name for game in GAMES.values() if machine.identity(game.md5) == number), "another game")
+        raise DefinitionError(f"{what} is a state of {name}, but the game is {expected.name if expected else md5}")
+
+
+UNSUPPORTED = ("maze_craze", "pitfall2", "warlords")
+"""ROMs of ale-py to which rules cannot be added: see the limitations in docs/guides/atari.md."""
+
+
 def game(name: str) -> Game:
     """Return the game of a name such as ``"pong"``, ``"MsPacman"`` or ``"ms_pacman"``."""
     wanted = _plain(str(name))
@@ -902,8 +957,16 @@ def game(name: str) -> Game:
         if _plain(found.name) == wanted:
             return found
     of_gymnasium = re.sub(r"^ALE/|(NoFrameskip|Deterministic)?-v\d+$", "", str(name))  # an id such as ALE/Pong-v5
-    hint = nearest(of_gymnasium, GAMES)
-    raise DefinitionError(f"there is no Atari game {name!r}.{hint} The games are {', '.join(GAMES)}")
+    known = f"The games are {', '.join(GAMES)}"
+    for rom in roms.names():
+        if _plain(rom) == _plain(of_gymnasium) and rom not in GAMES:
+            if rom in UNSUPPORTED:
+                raise DefinitionError(f"{rom} is not supported: see docs/guides/atari.md#limitations. {known}")
+            raise DefinitionError(
+                f"ale-py has the ROM of {rom}, but there are no rules for this game here: to add them, see "
+                f"docs/guides/atari.md#adding-a-game. {known}"
+            )
+    raise DefinitionError(f"there is no Atari game {name!r}.{nearest(of_gymnasium, GAMES)} {known}")
 
 
 def _plain(name: str) -> str:

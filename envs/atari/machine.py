@@ -5,6 +5,14 @@ Times are in cycles of the processor since the beginning of the first line of th
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpdrive.errors import DefinitionError
+
 # 6507: registers, and the time
 A, X, Y, S, P, PC, CYCLES = range(7)
 
@@ -13,7 +21,7 @@ BANK = 7
 SLICES = 7  # to 9
 
 # 6532 (RIOT): I/O ports, and the timer
-DDRA, OUTA = 10, 11
+DDRA = 10
 TIMER = 12
 """Value written to the timer."""
 TIMER_SHIFT = 13
@@ -24,6 +32,9 @@ TIMER_FLAG_RESET = 15
 """Time of the first read of the timer after it ran out."""
 TIMER_READ = 16
 """1 if the timer was read after it ran out."""
+
+ROM = 11
+"""Identity of the cartridge's ROM, see :func:`identity`; less than 256 in states of consoles without one."""
 
 # TIA: registers as last written
 VSYNC, VBLANK = 17, 18
@@ -82,3 +93,65 @@ CYCLES_PER_LINE, CLOCKS_PER_LINE, BLANK_CLOCKS, WIDTH = 76, 228, 68, 160
 # kinds of cartridges
 CARTRIDGES = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE")
 K2, K4, F8, F8SC, F6, F6SC, E0, FE = range(8)
+
+_BYTES = (
+    *(A, X, Y, S, P, DDRA, TIMER, VSYNC, VBLANK, NUSIZ0, NUSIZ1, COLUP0, COLUP1, COLUPF, COLUBK, CTRLPF, REFP0, REFP1),
+    *(GRP0, GRP1, OLD_GRP0, OLD_GRP1, ENAM0, ENAM1, ENABL, OLD_ENABL, VDELP0, VDELP1, VDELBL, RESMP0, RESMP1),
+    *(SWCHA, SWCHB, INPT4, INPT5),
+)
+# addresses and times may be anything: kernels take their lowest bits, or compare them
+_LIMITS = {
+    TIMER_SHIFT: (0, 10), TIMER_READ: (0, 1), PLAYFIELD: (0, 0xFFFFF),
+    COLLISIONS: (0, 0xFFFF), SUPPRESSED: (0, 3), CHANGED: (0, 63), REFLECTED: (0, 1), BLANKED: (-1, 1),
+    FRAME_DONE: (0, 1), PARITY: (0, 1), STARS: (0, 7),
+    **dict.fromkeys(_BYTES, (0, 0xFF)),
+    **dict.fromkeys(range(HMP0, HMBL + 1), (0, 15)),
+    **dict.fromkeys(range(POSITIONS, POSITIONS + 5), (0, WIDTH - 1)),
+    **dict.fromkeys(range(PADDLES, PADDLES + 4), (-1, 10_000_000)),
+}  # fmt: skip
+_LAST_BANKS = {"F8": 0x1000, "F8SC": 0x1000, "F6": 0x3000, "F6SC": 0x3000}
+
+
+def identity(md5: str) -> int:
+    """Return the number of a ROM in ``registers[ROM]``, from its hexadecimal MD5: at least 256."""
+    return int(md5[:7], 16) + 256
+
+
+@cache
+def names() -> dict[int, str]:
+    """Return the names of the registers by index."""
+    constants = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
+    no_registers = {"SIZE", "CYCLES_PER_LINE", "CLOCKS_PER_LINE", "BLANK_CLOCKS", "WIDTH", "SLICES", "K2", "K4"}
+    found = {i: f"registers[{i}]" for i in range(SIZE)}
+    found |= {i: name for name, i in constants.items() if name not in {*no_registers, *CARTRIDGES}}
+    for name, first, count in (("BANK", BANK, 3), ("POSITIONS", POSITIONS, 5), ("PADDLES", PADDLES, 4)):
+        found |= {first + i: f"{name}[{i}]" for i in range(count)}
+    return found
+
+
+def check(registers: npt.NDArray[Any], kind: str, what: str) -> None:
+    """Raise for impossible values of a console, with which kernels would access arrays out of bounds.
+
+    Args:
+        registers: ``[..., SIZE]``.
+        kind: Kind of the cartridge, one of ``CARTRIDGES``.
+        what: The owner of the registers, for the message.
+
+    Raises:
+        DefinitionError: A value is out of range.
+    """
+    slices = range(SLICES, SLICES + 3)
+    limits = _LIMITS | {i: (0, 0x1C00 if kind == "E0" else 0) for i in slices}
+    if kind in _LAST_BANKS:
+        limits[BANK] = 0, _LAST_BANKS[kind]
+    order = list(limits)
+    low, high = np.array([limits[i] for i in order]).T
+    values = registers.reshape(-1, SIZE)[:, order]
+    wrong = np.argwhere((values < low) | (values > high))
+    if len(wrong):
+        row, column = wrong[0]
+        where = what if registers.ndim == 1 else f"row {row} of {what}"
+        raise DefinitionError(
+            f"{where} is damaged: {names()[order[column]]} is {values[row, column]}, "
+            f"but it must be from {low[column]} to {high[column]}"
+        )

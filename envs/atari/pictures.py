@@ -19,7 +19,7 @@ def put_grey(target, screen, latest, both, levels, height, size):
         target: uint8 ``[size, size]``, written.
         screen: Colours of two frames, uint8 ``[2, height, 160]``.
         latest: Index of the later frame.
-        both: If true, the brighter pixels of both frames are taken.
+        both: If True, the brighter pixels of both frames are taken.
         levels: Grey level of each colour, uint8 ``[256]``.
         height: Number of lines.
         size: Height and width of the picture, at most 160.

@@ -261,7 +261,7 @@ def _wait_for_timer(registers, operation, following, pc, cycles, remaining, valu
         pc: Address of the next instruction.
         cycles: Time of the read.
         remaining: Number of instructions until the frame is cut off.
-        value: What was read.
+        value: The value read.
 
     Returns:
         ``cycles``, ``remaining`` and ``value`` of the last read.
@@ -292,7 +292,7 @@ def _wait_for_timer(registers, operation, following, pc, cycles, remaining, valu
 @wd.device_function
 def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, num_lines, last_line, drawn):
     """Execute instructions until the frame is complete, or ``MAX_INSTRUCTIONS`` of them."""
-    # in registers of the host; what instructions use less often stays in memory
+    # in registers of the host; less frequently used values stay in memory
     a, x, y, pc = registers[A], registers[X], registers[Y], registers[PC]
     cycles = registers[CYCLES]
     carry, nz = registers[P] & 1, _unpacked_nz(registers[P])

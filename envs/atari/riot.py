@@ -8,7 +8,6 @@ from __future__ import annotations
 import warpdrive as wd
 from warpdrive.envs.atari.machine import (
     DDRA,
-    OUTA,
     SWCHA,
     SWCHB,
     TIMER,
@@ -69,10 +68,7 @@ def read(registers, address, cycles):
 def write(registers, address, value, cycles):
     """Write to a port, or start the timer with an interval of 1, 8, 64 or 1024 cycles."""
     if address & 0x04 == 0:
-        place = address & 0x03
-        if place == 0:
-            registers[OUTA] = value
-        elif place == 1:
+        if address & 0x03 == 1:
             registers[DDRA] = value
     elif address & 0x10:
         interval = address & 0x03

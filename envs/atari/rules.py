@@ -1,7 +1,7 @@
 """Score, lives and end of a game, computed from the console's memory.
 
-The rules of a game are data, so that one compiled kernel serves all games: rows of integers that :func:`evaluate`
-goes through from the first to the last.
+The rules of a game are data, so that all games share one compiled kernel: rows of integers that :func:`evaluate`
+processes in order.
 """
 
 from __future__ import annotations

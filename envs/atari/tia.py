@@ -97,14 +97,14 @@ REGISTER, MASK, DELAY, CHANGES = (
     np.array([_WRITES.get(place, (0, 0, 0, 0))[i] for place in range(64)], np.uint8) for i in range(4)
 )
 KEEPS = (REGISTER != 0) & (REGISTER != GRP0) & (REGISTER != GRP1) & ((REGISTER < HMP0) | (REGISTER > HMP0 + 4))
-"""Registers to which nothing happens if the same is written again: not GRP0, GRP1, and those that HMCLR clears."""
+"""Registers for which repeated writes of a value have no effect: not GRP0, GRP1, and those that HMCLR clears."""
 PADDLE_CYCLES, PADDLE_OHMS = 119, 6250
 """Cycles per ohms: time in which the capacitor of a paddle is charged: 1.6 R C at 1.19 MHz, with C = 0.01 uF."""
 
 
 @wd.device_function
 def read(registers, objects, screen, address, data_bus, cycles, first_line, num_lines, drawn):
-    """Return a collision latch or an input; the lower bits are what was last on the bus."""
+    """Return a collision latch or an input; the lower bits are the last value on the bus."""
     place = address & 0x0F
     rest = data_bus & 0x3F
     if place < 8:
@@ -145,7 +145,7 @@ def write(
         return cycles
     if place == WSYNC:
         return end_of_line(cycles)
-    if place > 0x2C or 0x15 <= place <= 0x1A or place == 0x03:  # sound, and what is not connected
+    if place > 0x2C or 0x15 <= place <= 0x1A or place == 0x03:  # sound, and unconnected addresses
         return cycles
 
     # the state that does not change the picture
@@ -240,7 +240,7 @@ def write(
 
 @wd.device_function
 def _reset_during_hmove(place, elapsed, in_line, position):
-    """Return the position of an object that is reset while HMOVE still moves it, in the cases that ale-py knows."""
+    """Return the position of an object that is reset while HMOVE still moves it, in the cases that ale-py emulates."""
     if in_line - elapsed == 9:
         if in_line == 18 and (place == 0x13 or place == 0x14):
             return 3

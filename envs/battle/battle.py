@@ -171,7 +171,7 @@ def observe_surroundings_and_map(
     # out
     observations,
 ):  # fmt: skip
-    """Write the surroundings of each agent, and the number of agents of each team in each square of the whole map."""
+    """Write the surroundings of each agent, and the share of each team in each square of the whole map."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     counts = cuda.shared.array((2, num_squares), np.int32)
     for square in range(agent, num_squares, num_agents):
@@ -211,7 +211,7 @@ def reset_at_random(
     # constants
     free_x, free_y, bare_cells, num_free, num_agents, agents_per_team, margin, most_health,
 ):  # fmt: skip
-    """Draw a cell for each agent, rejecting occupied ones: every arrangement is equally probable."""
+    """Sample a cell for each agent, rejecting occupied ones: every arrangement is equally probable."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     width = bare_cells.shape[1]
     for i in range(agent, width * width, num_agents):
@@ -250,7 +250,7 @@ def draw(
     # constants
     action_x, action_y, agents_per_team, num_moves, most_health, step_reward, attack_reward, hit_reward,
 ):  # fmt: skip
-    """Draw an agent as a disc, the paler the weaker it is, and its attack, if it was rewarded as a hit."""
+    """Draw an agent as a disc, paler with less health, and its attack if it was rewarded as a hit."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y, action = loc_x[env, agent], loc_y[env, agent], actions[env, agent]
     colour = wd.draw.RED if agent < agents_per_team else wd.draw.BLUE
@@ -277,7 +277,7 @@ class Battle(wd.Environment):
     1. all attacks hit simultaneously: each removes `damage` from the opponent on its cell, and has no effect on own
        team or walls. An agent whose health falls below 0 is eliminated and is no longer `active`, but its attack in
        this step counts;
-    2. the others move simultaneously to cells on the map that were empty before the step; moves jump over what is
+    2. the others move simultaneously to cells on the map that were empty before the step, jumping over any cells
        between;
     3. the survivors regain `recovery`, up to `health`.
 
@@ -300,10 +300,12 @@ class Battle(wd.Environment):
 
     ## Observation Space
 
-    `Box` of shape `(channels, width, width)`, float32, width = 2 `view_range` + 1: the cells around the agent, which is
-    in the middle; `(5, 13, 13)` by default. Eliminated agents observe zeros.
+    `Box` of shape `(channels, width, width)`, float32, width = 2 `view_range` + 1: the cells around the agent;
+    `(5, 13, 13)` by default. Eliminated agents observe zeros.
 
-    MAgent2's agents observe a circle, in which cells off the map are 0, and each team's health follows its channel.
+    MAgent2's agents observe a circle, in which cells off the map are 0, and each team's health and minimap follow its
+    channel. Squares of its minimap have `ceil(map_size / width)` cells along each side, the agent's own square is 1
+    larger in both channels, and its location is relative to `map_size`.
 
     | Channel | Observation | Min | Max |
     | --- | --- | --- | --- |
@@ -392,6 +394,14 @@ class Battle(wd.Environment):
     """
 
     name = "battle"
+    original_names: ClassVar[Mapping[str, str]] = {  # of MAgent2
+        "minimap_mode": "minimap",
+        "dead_penalty": "death_reward",
+        "attack_penalty": "attack_reward",
+        "attack_opponent_reward": "hit_reward",
+        "max_cycles": "episode_length",
+        "extra_features": "Last actions and rewards are not observed.",
+    }
     parity: ClassVar[Mapping[str, Any]] = {"title": "a reference in NumPy", "tolerance": 1e-5}
     termination_meaning = "a team has fallen"
     step, observe = step, observe_surroundings
@@ -553,7 +563,7 @@ def _cells_within(distance: float) -> list[tuple[int, int]]:
 
 
 def _controls(moves: list[tuple[int, int]], attacks: list[tuple[int, int]]) -> dict[str, int]:
-    """Return the actions of people: arrows move by one cell, and attack while the space bar is held."""
+    """Return the actions of human players: arrows move by one cell, and attack while the space bar is held."""
     directions = {"left": (-1, 0), "right": (1, 0), "down": (0, -1), "up": (0, 1)}
     controls = {key: 1 + moves.index(cell) for key, cell in directions.items()}
     return controls | {f"space+{key}": 1 + len(moves) + attacks.index(cell) for key, cell in directions.items()}
@@ -561,10 +571,11 @@ def _controls(moves: list[tuple[int, int]], attacks: list[tuple[int, int]]) -> d
 
 def _walls(value: Any, map_size: int) -> list[tuple[int, int]]:
     try:
-        cells = np.array(value).reshape(-1, 2) if len(value) else np.zeros((0, 2), np.int64)
+        cells = np.array(value) if len(value) else np.zeros((0, 2), np.int64)
     except (TypeError, ValueError):
-        cells = np.zeros((1, 2))
-    if not np.issubdtype(cells.dtype, np.integer) or ((cells < 0) | (cells >= map_size)).any():
+        cells = np.zeros(0)
+    is_pairs = np.issubdtype(cells.dtype, np.integer) and cells.shape[1:] == (2,)
+    if not is_pairs or ((cells < 0) | (cells >= map_size)).any():
         cells_of = f"a list of cells (x, y) from 0 to {map_size - 1}"
         raise DefinitionError(f"walls is {shown(value)}, but it must be {cells_of}.")
     return [(int(x), int(y)) for x, y in cells]

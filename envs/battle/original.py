@@ -11,10 +11,10 @@ from warpdrive.envs.battle import reference
 from warpdrive.envs.battle.battle import Battle
 
 VIEW = 6
-"""MAgent2's range of sight, in which agents see a circle."""
+"""MAgent2's range of sight, the radius of a circle."""
 _NOTHING = 6
 _ACTIONS = [_NOTHING, *(move for move in range(13) if move != _NOTHING), *range(13, 21)]
-"""MAgent2's number of each action: to do nothing is the move in the middle."""
+"""MAgent2's number of each action: doing nothing is the move in the middle."""
 
 
 class MAgent2:

@@ -1,4 +1,4 @@
-"""A cart is pushed so that the pole on it stays up (Barto, Sutton and Anderson 1983; Gymnasium's ``CartPole-v1``)."""
+"""Balancing of a pole on a cart (Barto, Sutton and Anderson 1983; Gymnasium's ``CartPole-v1``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PI = np.float32(math.pi)
 
 @wd.kernel
 def reset(position, velocity, angle, angular_velocity, rng, start_range):
-    """Draw the start state, each number from [-start_range, start_range)."""
+    """Sample the start state, each number uniform in [-start_range, start_range)."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     u, v, w, z = wd.random.four_uniforms(rng, env, agent)
     position[env] = (TWO * u - ONE) * start_range
@@ -49,7 +49,7 @@ def step(
     # out
     rewards, terminated,
 ):  # fmt: skip
-    """Push the cart and integrate one step of Euler's method: positions are updated with the previous velocities."""
+    """Push the cart and take one step of Euler's method: positions are updated with the previous velocities."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, v, theta, omega = position[env], velocity[env], angle[env], angular_velocity[env]
     force = push_force if actions[env, agent] == 1 else -push_force

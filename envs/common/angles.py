@@ -16,7 +16,7 @@ TURN_LOW = np.float32(2 * math.pi - 6.28125)
 
 @wd.device_function
 def wrapped(angle):
-    """Return the angle from -pi to pi in the same direction; one that is there already stays as it is."""
+    """Return an angle wrapped to the range from -pi to pi; angles within the range are unchanged."""
     turns = angle * PER_TURN
     nearest = np.float32(np.int32(turns + (HALF if turns >= 0 else -HALF)))
     return (angle - nearest * TURN_HIGH) - nearest * TURN_LOW

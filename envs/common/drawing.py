@@ -8,7 +8,7 @@ from warpdrive import draw
 from warpdrive.scene.scene import Polygon
 
 _CORNERS = 48
-"""Number of corners of the polygon that stands for a disc."""
+"""Number of corners of the polygon that represents a disc."""
 
 
 def stroke(x: float, y: float, to_x: float, to_y: float, width: float, colour: int) -> Polygon:

@@ -136,7 +136,12 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_finite_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value)
+    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the range of floats
+        return False
 
 
 def _refuse(name: str, value: Any, allowed: str) -> NoReturn:

@@ -23,7 +23,7 @@ RADIUS = 0.4
 
 @wd.device_function
 def discs_in_line(discs, env, player, row, column, down, right, rows, columns, connect):
-    """Return the number of the player's discs that follow a cell in a direction, at most ``connect - 1``."""
+    """Return the number of consecutive discs of the player beyond a cell in a direction, at most ``connect - 1``."""
     count = 0
     for i in range(1, connect):
         y, x = row + i * down, column + i * right
@@ -48,7 +48,7 @@ def is_connected(discs, env, player, row, column, rows, columns, connect):
 @wd.kernel
 def step(
     # state
-    discs, height, active, timestep,
+    discs, height, active,
     # actions
     actions,
     # constants
@@ -67,7 +67,10 @@ def step(
             height[env, column] += 1
             outcome = 1 if is_connected(discs, env, agent, row, column, rows, columns, connect) else 0
         rewards[env, agent], rewards[env, 1 - agent] = outcome, -outcome
-        terminated[env] = outcome != 0 or timestep[env] == rows * columns
+        is_full = True
+        for other in range(columns):
+            is_full = is_full and height[env, other] >= rows
+        terminated[env] = outcome != 0 or is_full
     active[env, agent] = not active[env, agent]
 
 
@@ -85,7 +88,7 @@ def observe(discs, height, rows, columns, observations, action_mask):
 
 @wd.kernel
 def reset(active, rng):
-    """Draw the player who begins."""
+    """Select the starting player."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if agent == 0:
         active[env, 0] = wd.random.integer(rng, env, 0, 2) == 0
@@ -116,18 +119,18 @@ class ConnectFour(wd.Environment):
 
     ## Description
 
-    The player whose turn it is chooses a column, and its disc falls to the lowest free cell. Who first has four discs
-    in a row, in a column or in a diagonal wins; if the board is full before, nobody does. On the usual board of 6 x 7
-    cells the player who begins can always win (Allis 1988).
+    The player whose turn it is chooses a column, and its disc falls to the lowest free cell. The first player with four
+    discs in a row, column or diagonal wins; if the board is full before, the game is a draw. On the usual board of
+    6 x 7 cells the starting player can always win (Allis 1988).
 
-    Agent 0 is the player `red`, agent 1 is `yellow`. Both have the same spaces, and each sees the board as its own, so
-    that one policy can play both, also against past versions of itself ([self-play](../guides/self_play.md)). The rules
-    are those of `connect_four_v3` of PettingZoo and of `connect_four` of pgx. Other sizes are other games: with
-    `rows=columns=connect=3`, tic-tac-toe with gravity.
+    Agent 0 is the player `red`, agent 1 is `yellow`. Both have the same spaces and observe the board from their own
+    perspective, so that one policy can play both, also against past versions of itself
+    ([self-play](../guides/self_play.md)). The rules are those of `connect_four_v3` of PettingZoo and of `connect_four`
+    of pgx. Other sizes are other games: `rows=columns=connect=3` is tic-tac-toe with gravity.
 
-    The game takes turns: the array `active` marks the player to move, and steps in which a player is inactive are no
-    part of its training ([inactive agents](../reference/algorithms/index.md#inactive-agents)). The action of the other
-    player has no effect.
+    The game is turn-based: the array `active` marks the player to move, and steps in which a player is inactive are
+    excluded from its training ([inactive agents](../reference/algorithms/index.md#inactive-agents)). The action of the
+    other player has no effect.
 
     ## Action Space
 
@@ -146,11 +149,11 @@ class ConnectFour(wd.Environment):
     ## Rewards
 
     1 for a win and -1 for a loss, otherwise 0; their sum is always 0. A move into a full column, which the mask
-    excludes, loses the game.
+    excludes, loses the game, as in pgx; in PettingZoo the opponent gets 0.
 
     ## Starting State
 
-    The board is empty. The player who begins is drawn, unless `starts` names it.
+    The board is empty. The starting player is random, unless `starts` names it.
 
     ## Episode End
 
@@ -163,7 +166,7 @@ class ConnectFour(wd.Environment):
         rows: Height of the board, 1 or more.
         columns: Width of the board, 1 or more, or 2 with a single row; at most 255 in both directions.
         connect: Number of discs in a line that wins, from 2 to the longer side of the board.
-        starts: Player who begins: `"red"`, `"yellow"`, or `"random"` for either with probability 0.5.
+        starts: Starting player: `"red"`, `"yellow"`, or `"random"` for either with probability 0.5.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range.

@@ -38,7 +38,7 @@ def step(env: ConnectFour, state: dict[str, Any], actions: npt.NDArray[Any]) -> 
         **after,
         "action_mask": np.tile(height < env.rows, (2, 1)),
         "rewards": rewards,
-        "terminated": outcome != 0 or timestep == env.rows * env.columns,
+        "terminated": outcome != 0 or bool((height == env.rows).all()),
         "observations": observe(env, after),
     }
 

@@ -1,4 +1,4 @@
-"""A mountain car whose force is a number, and which pays for it (Gymnasium's ``MountainCarContinuous-v0``)."""
+"""Mountain car with a continuous force and a quadratic cost (Gymnasium's ``MountainCarContinuous-v0``)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def step(
     # out
     rewards, terminated,
 ):  # fmt: skip
-    """Roll for one step under motor force and gravity; the cost is quadratic in the unclipped action."""
+    """Move the car by motor force and gravity; the cost is quadratic in the unclipped action."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     action = actions[env, agent, 0]
     push = min(max(action, -largest_action), largest_action) * power

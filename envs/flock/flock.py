@@ -1,4 +1,4 @@
-"""Boids that learn to fly in a flock on a torus (Reynolds 1987)."""
+"""Boids that fly in a flock on a torus (Reynolds 1987)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BATCH = 16
 
 @wd.device_function
 def shortest(difference, world_size):
-    """Return the shortest way around the torus between two coordinates whose difference is given."""
+    """Return the signed shortest distance on the torus for the difference of two coordinates."""
     half = HALF * world_size
     if difference > half:
         difference -= world_size
@@ -48,12 +48,12 @@ def squared_distance_to(dx, dy, world_size):
 
 @wd.device_function
 def find_neighbours(neighbours, nearest, distances, env, agent, loc_x, loc_y, num_agents, num_neighbours, world_size):
-    """Update the list of the nearest neighbours of a boid; of two at the same distance, the lower id is the nearer one.
+    """Update the list of the nearest neighbours of a boid; ties are resolved in favour of the lower id.
 
-    The former neighbours are other boids, so that the distance of the farthest of them is an upper bound from the
-    start. A batch of boids is compared with it in a loop without branches, which CPUs vectorize; the few batches with a
-    nearer boid are inserted one by one into a sorted list, which is unrolled and stays in registers. On GPUs all
-    threads of a warp read the same position.
+    The distance of the farthest of the former neighbours is an upper bound from the start. Batches of boids are
+    compared with it in a loop without branches, which CPUs vectorize; the boids of the few batches with a nearer one
+    are inserted one by one into a sorted list, which is unrolled and stays in registers. On GPUs all threads of a warp
+    read the same position.
 
     Args:
         neighbours: ``[num_envs, num_agents, num_neighbours]`` int32, ids of distinct other boids; updated.
@@ -116,7 +116,7 @@ def reset(
     # constants
     num_agents, num_neighbours, world_size, min_speed, max_speed,
 ):  # fmt: skip
-    """Draw positions, directions and speeds."""
+    """Sample positions, directions and speeds."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     nearest = cuda.local.array(num_neighbours, np.int32)
     distances = cuda.local.array(num_neighbours, np.float32)
@@ -186,7 +186,7 @@ def observe(
     # out
     observations,
 ):  # fmt: skip
-    """Write offset and relative velocity of each neighbour in the frame of the boid, and its own speed."""
+    """Write the offset and relative velocity of each neighbour in the frame of the boid, and the boid's speed."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     heading, pace = direction[env, agent], speed[env, agent]
     cosine, sine = wd.math.cos(heading), wd.math.sin(heading)
@@ -287,8 +287,8 @@ class Flock(wd.Environment):
     Args:
         num_boids: Number of boids, 2 or more.
         num_neighbours: Number K of neighbours observed, 1 or more, less than `num_boids`.
-        world_size: Side L of the torus, greater than 0. With a side in proportion to the square root of the number of
-            boids, their density stays the same.
+        world_size: Side L of the torus, greater than 0. A side proportional to the square root of the number of boids
+            keeps their density constant.
         max_turn: Maximum turn in a step, in radians, from 0 to pi.
         max_acceleration: Maximum change of the speed in a step, 0 or more.
         min_speed: Minimum speed, the distance travelled in a step, 0 or more.

@@ -20,7 +20,8 @@ ZERO, ONE = np.float32(0), np.float32(1)
 HALF_WORD = np.uint64(32)
 NORTH, SOUTH, WEST, EAST, LOAD = 1, 2, 3, 4, 5
 ATTEMPTS = 1000
-"""Number of cells that are drawn for all foods of a start state; if too few of them are free, there are fewer foods."""
+"""Number of cells that are sampled for all foods of a start state; if too few of them are free, there are fewer
+foods."""
 LARGEST_FIELD, HIGHEST_LEVEL = 1000, 1000
 
 
@@ -35,10 +36,10 @@ def step(
     # out
     rewards, terminated,
 ):  # fmt: skip
-    """Move all players to cells that only one of them enters, then load the foods.
+    """Move players to cells that no other player enters, then load the foods.
 
-    Players who load choose the food beside them, and all who chose the same food load it together. A food in the same
-    column is chosen before one in the same row; start states have no foods that close to each other.
+    Players who load choose an adjacent food, and all players who chose the same food load it together. A food in the
+    same column takes precedence over one in the same row; start states have no foods that close to each other.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     wanted_y = cuda.shared.array(num_agents, np.int32)
@@ -104,7 +105,7 @@ def observe_lists(
     # out
     observations,
 ):  # fmt: skip
-    """Write the foods in sight row by row, then the player itself, then the others in sight; -1, -1, 0 fill up."""
+    """Write the foods in sight row by row, the player, and the other players in sight, padded with -1, -1, 0."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     y, x = loc_y[env, agent], loc_x[env, agent]
     top, left = max(y - sight, 0), max(x - sight, 0)
@@ -150,7 +151,7 @@ def observe_grid(
     # out
     observations,
 ):  # fmt: skip
-    """Write the layers of players, foods and free cells around the player, who is in the middle."""
+    """Write the layers of players, foods and free cells, centred on the player."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     top, left = loc_y[env, agent] - sight, loc_x[env, agent] - sight
     width = 2 * sight + 1
@@ -190,7 +191,7 @@ def shuffle(indices, rng, env, length):
 
 @wd.device_function
 def sum_of_three_lowest(level, env, num_agents):
-    """Return the sum of the levels of the three weakest players, or of all if there are fewer."""
+    """Return the sum of the three lowest levels of players, or of all if there are fewer."""
     total = 0
     for agent in range(num_agents):
         weaker = 0
@@ -210,7 +211,7 @@ def is_free_for_food(
     # constants
     num_agents,
 ):  # fmt: skip
-    """True for a cell without a player, without a food one step away in any direction or two steps in a line."""
+    """Return True for a cell without player, without a food in the eight cells around it or two steps in a line."""
     free = True
     for agent in range(num_agents):
         free = free and not (loc_y[env, agent] == y and loc_x[env, agent] == x)
@@ -231,7 +232,7 @@ def reset(
     num_agents, num_foods, rows, columns, player_level_low, player_level_high, food_level_low, food_level_high,
     levels_by_players, force_coop,
 ):  # fmt: skip
-    """Draw players, then foods, then sort the foods row by row: one after the other, since each excludes cells."""
+    """Sample players, then foods, sequentially, since each excludes cells; then sort the foods row by row."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if agent == 0:
         shuffle(level, rng, env, num_agents)
@@ -279,7 +280,7 @@ def reset(
 
 @wd.kernel
 def draw_foods(things, food_y, food_x, food_level, rows, num_agents, num_foods):
-    """Draw the foods and their levels, the agents one after the other in turns."""
+    """Draw the foods and their levels, distributed over the threads."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for food in range(agent, num_foods, num_agents):
         if food_level[env, food] > 0:
@@ -296,7 +297,7 @@ def draw(
     # constants
     rows,
 ):  # fmt: skip
-    """Draw a player as a disc with its level, with a ring if it tries to load, in another colour if it has loaded."""
+    """Draw a player as a disc with its level, with a ring if it tries to load, in another colour on success."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y = loc_x[env, agent], rows - 1 - loc_y[env, agent]
     wd.draw.circle(shapes, 0, x, y, 0.36, wd.draw.BLUE)
@@ -314,7 +315,7 @@ class LevelBasedForaging(wd.Environment):
 
     ## Description
 
-    Players and foods have levels. A food is loaded by the players beside it who load in the same step, if the sum of
+    Players and foods have levels. A food is loaded by the adjacent players who load in the same step, if the sum of
     their levels is at least its level; it then disappears, and the players are rewarded in proportion to their levels
     and to its level. Players have to cooperate for foods above their own levels, and compete for the others. The
     environment is `ForagingEnv` of `lbforaging` 2.0.0, level-based foraging as in the benchmark of Papoudakis et al.
@@ -322,20 +323,19 @@ class LevelBasedForaging(wd.Environment):
 
     In each step
 
-    1. invalid actions become *none*: moves off the field or onto a food, and *load* without a food beside the player;
-    2. all players move simultaneously. A move fails if another player wants the same cell or stays on it. It does not
-       fail if that player leaves or its own move fails, so players can swap cells and, rarely, share one;
-    3. players who load do so together with all who load the same food.
+    1. invalid actions become *none*: moves off the field or onto a food, and *load* without an adjacent food;
+    2. all players move simultaneously. A move fails if another player moves to the same cell or stays on it. It does
+       not fail if that player leaves or its own move fails, so players can swap cells and, rarely, share one;
+    3. players load foods, together with all players who load the same food.
 
-    The arguments are those of the class and have its names. A registered id names them:
-    `Foraging-2s-10x10-3p-3f-coop-v3` has `sight=2`, `field_size=10`, `players=3`, `max_num_food=3` and
-    `force_coop=True`; without `2s` the whole field is in sight, without `coop` the default of `force_coop` is False
-    there. Each of these ids is available: `wd.make("lbf", **gymnasium.spec(id).kwargs)`. The defaults here are those of
-    `Foraging-8x8-2p-2f-coop-v3`.
+    The arguments have the names of those of `ForagingEnv`. The registered id `Foraging-2s-10x10-3p-3f-coop-v3` stands
+    for `sight=2`, `field_size=10`, `players=3`, `max_num_food=3` and `force_coop=True`; without `2s` the whole field is
+    in sight, without `coop` it is `force_coop=False`. Each id is available as
+    `wd.make("lbf", **gymnasium.spec(id).kwargs)`. The defaults are those of `Foraging-8x8-2p-2f-coop-v3`.
 
-    Unlike there, fields need not be square with observations of lists, grid observations are available with recent
-    versions of Gymnasium, the episode's end by its length is a truncation, and start states do not depend on where the
-    previous episode ended.
+    Differences from `lbforaging`: list observations do not require square fields, grid observations work with recent
+    versions of Gymnasium, the time limit truncates the episode, and start states do not depend on the end of the
+    previous episode.
 
     ## Action Space
 
@@ -361,13 +361,13 @@ class LevelBasedForaging(wd.Environment):
     | next 3 | own y, x, level | 0, 0, 1 | rows - 1, columns - 1, level |
     | 3 for each other | y, x, level of each other player in sight, by id | -1, -1, 0 | rows - 1, columns - 1, level |
 
-    Foods that are loaded or out of sight are left out, the following ones take their place, and the end is filled with
-    -1, -1, 0; so are players out of sight. Foods are in sight if both coordinates differ by at most `sight`; players
-    are in sight from that corner on up to 2 `sight`, so a player near the upper or left border sees farther. Without
-    `observe_agent_levels` players have no third number.
+    Foods that are loaded or out of sight and players out of sight are left out, and the end of each list is padded with
+    -1, -1, 0. Foods are in sight if both coordinates differ by at most `sight`; players are in sight up to 2 `sight`
+    from that corner, so a player near the upper or left border sees farther. Without `observe_agent_levels` players
+    have no third number.
 
     With `grid_observation=True` it is a `Box` of shape `(3, width, width)`, width = 2 `sight` + 1, of the cells around
-    the player, who is in the middle.
+    the player.
 
     | Channel | Observation | Min | Max |
     | --- | --- | --- | --- |
@@ -379,7 +379,7 @@ class LevelBasedForaging(wd.Environment):
 
     | Event | Reward |
     | --- | --- |
-    | loading a food | own level * food level / (levels of all who load it * levels of all foods at the start) |
+    | loading a food | own level * food level / (levels of the players who load it * levels of all foods at the start) |
     | the same with `normalize_reward=False` | own level * food level |
     | an attempt to load a food above the sum of the levels | -`penalty` |
 
@@ -387,12 +387,12 @@ class LevelBasedForaging(wd.Environment):
 
     ## Starting State
 
-    Drawn on the device: players on random cells, each on one of its own, with levels from `min_player_level` to
+    Sampled on the device: players are on distinct random cells, with levels from `min_player_level` to
     `max_player_level`. Foods are on random cells that are not on the border and have no player, no other food within
-    a step in any of the eight directions, and none within two steps in the same row or column; if 1,000 drawn cells do
-    not suffice for all of them, there are fewer. Levels of foods are drawn from `min_food_level` to `max_food_level`,
-    by default the sum of the three lowest levels of players; with `force_coop=True` all have the highest one. If
-    levels are given for each player or food, they are assigned in random order.
+    a step in any of the eight directions, and none within two steps in the same row or column; if 1,000 sampled cells
+    do not suffice for all foods, there are fewer. Levels of foods are sampled from `min_food_level` to
+    `max_food_level`, by default the sum of the three lowest levels of players; with `force_coop=True` all foods have
+    the highest level. Levels given for each player or food are assigned in random order.
 
     ## Episode End
 
@@ -410,13 +410,13 @@ class LevelBasedForaging(wd.Environment):
             levels of players.
         field_size: Number of rows and of columns, each from 3 to 1000, or one number for both.
         max_num_food: Number of foods, 1 or more.
-        sight: Number of cells that players see in each direction, 1 or more; None: the whole field.
+        sight: Number of cells that players see in each direction, 0 or more; None: the whole field.
         max_episode_steps: Number of steps after which an episode is truncated, 1 or more.
         force_coop: If True, each food has the highest level that it can have.
-        normalize_reward: If True, rewards are divided by the levels of all who load and of all foods.
+        normalize_reward: If True, rewards are divided by the levels of the players who load and of all foods.
         grid_observation: If True, layers of cells around the player are observed, otherwise lists.
         observe_agent_levels: If True, levels of players are observed.
-        penalty: Cost of an attempt to load that fails, 0 or more.
+        penalty: Cost of a failed attempt to load, 0 or more.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range.
@@ -473,7 +473,7 @@ class LevelBasedForaging(wd.Environment):
                 f"{self.rows * self.columns // 2}: at most one for every two cells."
             )
         longest = max(self.rows, self.columns)
-        self.sight = longest if sight is None else whole("sight", sight, at_least=1, at_most=LARGEST_FIELD)
+        self.sight = longest if sight is None else whole("sight", sight, at_least=0, at_most=LARGEST_FIELD)
         self.episode_length = whole("max_episode_steps", max_episode_steps, at_least=1)
         self.force_coop = flag("force_coop", force_coop)
         self.normalize_reward = flag("normalize_reward", normalize_reward)

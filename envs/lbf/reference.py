@@ -108,7 +108,7 @@ def observe(env: LevelBasedForaging, state: dict[str, Any]) -> npt.NDArray[np.fl
 def towards_food(
     env: LevelBasedForaging, observations: dict[str, npt.NDArray[Any]], rng: np.random.Generator
 ) -> npt.NDArray[np.int32]:
-    """Return actions, mostly towards the first food in sight, and to load beside it."""
+    """Return actions: mostly moves towards the first food in sight, and loads next to it."""
     seen = observations["observations"]
     others = rng.integers(6, size=seen.shape[:2])
     if seen.ndim > 3:  # layers of cells

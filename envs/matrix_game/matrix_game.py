@@ -58,7 +58,7 @@ def step(
 
 @wd.kernel
 def observe_actions_of_all(last_action, first, num_agents, num_actions, observations):
-    """Write the last action of each agent, one-hot."""
+    """Write the last actions of all agents, one-hot."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for other in range(num_agents):
         for action in range(num_actions[other]):
@@ -80,15 +80,15 @@ def draw(shapes, last_action, strides, num_columns, num_rows, num_agents):
 
 
 class MatrixGame(wd.Environment):
-    """Play a game in normal form again and again: the climbing game, the penalty game, or any table of payoffs.
+    """Play a repeated game in normal form: the climbing game, the penalty game, or any payoff table.
 
     ## Description
 
-    All agents act at the same time, and the joint action selects their rewards from a table. Nothing else changes from
-    step to step, so that the only difficulty is coordination: in the climbing game and in the penalty game (Claus and
-    Boutilier 1998) each agent that deviates alone from the best joint action is punished, together with the other. The
-    environment is `MatrixGame` of the package `matrixgames`, with the episodes of 25 steps of the benchmark of
-    Papoudakis et al. (2021). All agents share the policy tag `agent`.
+    All agents act simultaneously, and the joint action selects their rewards from a table. There is no other state, so
+    the only difficulty is coordination: in the climbing game and the penalty game (Claus and Boutilier 1998) a
+    unilateral deviation from the best joint action is punished. The environment is `MatrixGame` of the package
+    `matrixgames`, with the episodes of 25 steps of the benchmark of Papoudakis et al. (2021). All agents share the
+    policy tag `agent`.
 
     `payoff` is the name of a game or a table. Rows are the actions of agent 0, columns those of agent 1.
 
@@ -105,7 +105,7 @@ class MatrixGame(wd.Environment):
     | `pdilemma` | `[[-1, -3], [-3, -2]]` | -25 |
 
     The names are the ids of `matrixgames` without the suffix: `penalty-100-nostate-v0` is `payoff="penalty",
-    penalty=-100`, and `climbing-laststate-v0` is `observe_actions=True`. Any other game is a table:
+    penalty=-100`, and `climbing-laststate-v0` is `observe_actions=True`. Other games are given as tables:
 
         wd.make("matrix_game", payoff=[[4, 0], [0, 2]])
         wd.make("matrix_game", payoff=[[[3, 0], [5, 1]], [[3, 5], [0, 1]]], common_payoff=False)  # one for each agent
@@ -122,8 +122,8 @@ class MatrixGame(wd.Environment):
 
     With `observe_actions=True`, the last action of each agent in id order, one-hot: for n actions of each agent, of
     shape `(N n,)`; with different numbers of actions the length is their sum. Before the first step of an episode all
-    of it is 0. (In `matrixgames`, it is of shape `(N, n)`, the first one is `[-1] * N`, and a reset keeps the last
-    actions.)
+    entries are 0. (In `matrixgames` the shape is `(N, n)`, the first observation is `[-1] * N`, and a reset keeps the
+    last actions.)
 
     | Index | Observation | Min | Max |
     | --- | --- | --- | --- |
@@ -206,10 +206,10 @@ class MatrixGame(wd.Environment):
         self.view = (-0.6, self.num_columns - 0.4, -0.6, self.num_rows - 0.4)
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return ``last_action`` (``[num_agents]`` int32): -1, none.
+        """Return ``last_action`` (``[num_agents]`` int32), -1 for none.
 
-        Also ``observations``, which are 0 unless actions are observed, and ``action_mask`` if agents have different
-        numbers of actions.
+        Also ``observations``, zeros unless actions are observed, and ``action_mask`` if agents have different numbers
+        of actions.
         """
         state: dict[str, npt.NDArray[Any]] = {"last_action": np.full(self.num_agents, -1, np.int32)}
         if not self.observe_actions:

@@ -1,4 +1,4 @@
-"""A car too weak for its hill gathers speed on the one opposite (Moore 1990; Gymnasium's ``MountainCar-v0``)."""
+"""Underpowered car in a valley (Moore 1990; Gymnasium's ``MountainCar-v0``)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def step(
     # out
     rewards, terminated,
 ):  # fmt: skip
-    """Roll for one step under motor force and gravity; every step costs 1."""
+    """Move the car by motor force and gravity; every step costs 1."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     push = np.float32(actions[env, agent] - 1) * force
     x, v = roll(position[env], velocity[env], push, gravity, min_position, max_position, max_speed)

@@ -23,7 +23,7 @@ HEIGHT = np.float32(0.45)
 
 @wd.kernel
 def reset(position, velocity, rng, start_low, start_high):
-    """Draw the position of the car, at rest."""
+    """Sample the position of the car, at rest."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     position[env] = start_low + (start_high - start_low) * wd.random.uniform(rng, env, agent)
     velocity[env] = ZERO

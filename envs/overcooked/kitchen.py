@@ -1,4 +1,4 @@
-"""Kitchens: layouts as text, values and times of recipes, and distances to what players use."""
+"""Kitchens: layouts as text, values and times of recipes, and distances to usable cells."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ INGREDIENTS = ("onion", "tomato")
 MOST_INGREDIENTS = 3
 RECIPES = (MOST_INGREDIENTS + 1) ** 2
 """Size of the tables by recipe, whose number is that of the onions + 4 that of the tomatoes."""
+LONGEST_TIME = parameters.LARGEST_INT // (2 * MOST_INGREDIENTS)
+"""Largest number of steps of an ingredient or a recipe: sums of them are int32."""
 SHAPING = {"PLACEMENT_IN_POT_REW": 3.0, "DISH_PICKUP_REWARD": 3.0, "SOUP_PICKUP_REWARD": 5.0}
 UNUSED_SHAPING = ("DISH_DISP_DISTANCE_REW", "POT_DISTANCE_REW", "SOUP_DISTANCE_REW")
-"""Keys of shaped rewards that layouts may have, and nothing uses."""
+"""Keys of shaped rewards that layouts may have, but that are unused."""
 KEYS = (
     "grid", "start_all_orders", "start_bonus_orders", "order_bonus", "rew_shaping_params", "delivery_reward",
     "cook_time", "recipe_values", "recipe_times", "onion_value", "tomato_value", "onion_time", "tomato_time",
@@ -142,7 +144,9 @@ def kitchen(layout: Any, overwritten: Any) -> Kitchen:
     shaping = _mapping("rew_shaping_params", given.get("rew_shaping_params")) or SHAPING
     names = {*shaping} - {*UNUSED_SHAPING}
     if names != {*SHAPING}:
-        raise DefinitionError(f"rew_shaping_params has the keys {shown(sorted(names))}, expected {', '.join(SHAPING)}.")
+        raise DefinitionError(
+            f"rew_shaping_params has the keys {shown(sorted(names, key=str))}, expected {', '.join(SHAPING)}."
+        )
     rewards = {name: parameters.real(name, shaping[name]) for name in SHAPING}
     return Kitchen(rows, starts, all_orders, bonus, value, time, rewards, given)
 
@@ -153,12 +157,13 @@ def number(onions: int, tomatoes: int) -> int:
 
 
 def distances(of: Kitchen) -> npt.NDArray[np.float64]:
-    """Return the smallest numbers of actions before players can use what stands in a cell.
+    """Return the minimum numbers of actions before players face a cell.
 
-    Players turn towards an occupied cell, and walk onto a free one, by the same action.
+    The same action turns players towards an occupied cell, or moves them onto a free one.
 
     Returns:
-        ``[cells, 4, cells]``: of players in a cell who look north, south, east or west; infinite if out of reach.
+        ``[cells, 4, cells]``: by the cell of the player, its direction (north, south, east, west), and the cell to
+        face; infinite if out of reach.
     """
     terrain, width = of.terrain, of.width
     steps = [x + y * width for x, y in DIRECTIONS]
@@ -256,6 +261,8 @@ def _grid(text: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
         raise DefinitionError(
             f"grid has the players {shown(players)}, expected at least two: 1, 2 and so on, each once."
         )
+    if cells.count("P") > np.iinfo(CODE).max + 1:
+        raise DefinitionError(f"grid has {cells.count('P')} pots, but it can have {np.iinfo(CODE).max + 1}.")
     for wanted in ("D", "S", "P", "OT"):
         if not set(wanted) & set(cells):
             raise DefinitionError(f"grid has no {' or '.join(wanted)}: at least one is needed to deliver a soup.")
@@ -265,11 +272,13 @@ def _grid(text: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 def _recipes(name: str, orders: Any) -> tuple[tuple[int, int], ...]:
     """Return orders as numbers of onions and tomatoes."""
+    if orders is not None and (not isinstance(orders, Sequence) or isinstance(orders, str)):
+        raise DefinitionError(f"{name} is {shown(orders)}, but it must be a list of orders.")
     found = []
     for order in orders or ():
         names: Any = order.get("ingredients") if isinstance(order, Mapping) else None
         is_list = isinstance(names, Sequence) and not isinstance(names, str) and 1 <= len(names) <= MOST_INGREDIENTS
-        if not is_list or not set(names) <= set(INGREDIENTS):
+        if not is_list or not all(ingredient in INGREDIENTS for ingredient in names):
             raise DefinitionError(
                 f"{name} has {shown(order)}, expected a dictionary with the key 'ingredients': a list of 1 to 3 of "
                 "'onion' and 'tomato'."
@@ -286,15 +295,15 @@ def _table(
     """Return the value or time of each recipe: of all, of each order, by ingredient, or 20, in this order."""
     table = np.full(RECIPES, 20.0)
     names = [f"onion_{kind}", f"tomato_{kind}"]
-    stated = [name for name in (of_all, of_each) if name in given] + [n for n in names[:1] if names[0] in given]
-    if len(stated) > 1 or (names[0] in given) != (names[1] in given):
+    stated = [name for name in (of_all, of_each, *names) if name in given]
+    if stated not in ([], [of_all], [of_each], names):
         raise DefinitionError(
             f"layout has {' and '.join(stated)}, expected one of {of_all}, {of_each}, or both {names}."
         )
     whole = parameters.whole if kind == "time" else None
 
     def valid(name: str, value: Any) -> float:
-        return whole(name, value, 0) if whole else parameters.real(name, value)
+        return whole(name, value, 0, LONGEST_TIME) if whole else parameters.real(name, value)
 
     each = given.get(of_each)
     if of_each in given and (not isinstance(each, Sequence) or not orders or len(each) != len(orders)):

@@ -1,4 +1,4 @@
-"""Chefs cook soups and deliver them in narrow kitchens: Overcooked-AI (package ``overcooked_ai``)."""
+"""Chefs cook and deliver soups in narrow kitchens: Overcooked-AI (package ``overcooked_ai``)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def step(
     # out
     rewards, shaped_rewards, sparse_rewards,
 ):  # fmt: skip
-    """Let all players interact in turn, then move all of them unless two collide, then cook."""
+    """Apply the interactions of players in turn, then move all of them unless two collide, then cook."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     wanted = cuda.shared.array(num_agents, CELL)
     if agent == 0:
@@ -137,7 +137,7 @@ def step(
 
 @wd.device_function
 def slot_of(player, reader):
-    """Return the place of a player in the observation of ``reader``: 0 for itself, then the others by their numbers."""
+    """Return the index of a player in the observation of ``reader``: 0 for itself, then the other players by id."""
     return 0 if reader == player else (player + 1 if player < reader else player)
 
 
@@ -180,7 +180,7 @@ def observe_grid(
     # out
     observations,
 ):  # fmt: skip
-    """Write all layers in the first observation of an episode, and afterwards those of players, pots and changes.
+    """Write all layers in the first observation of an episode, and later only changes, players and pots.
 
     Each thread writes its player and its share of counters and pots into the observations of all players.
     """
@@ -201,12 +201,11 @@ def observe_grid(
             write(observations, env, reader, x, y, slot, channels_first, 0)
             write(observations, env, reader, x, y, layer, channels_first, 0)
             clear_object(observations, env, reader, x, y, first, channels_first)
-    if episode_length - timestep[env] < URGENT:
-        urgency = num_layers - 1
-        written = observations[env, agent, urgency, 0, 0] if channels_first else observations[env, agent, 0, 0, urgency]
-        if written == 0:
-            for cell in range(num_cells):
-                write(observations, env, agent, cell % width, cell // width, urgency, channels_first, 1)
+    urgency, urgent = num_layers - 1, 1 if episode_length - timestep[env] < URGENT else 0
+    written = observations[env, agent, urgency, 0, 0] if channels_first else observations[env, agent, 0, 0, urgency]
+    if written != urgent:  # also back to 0, if a user has written an earlier timestep
+        for cell in range(num_cells):
+            write(observations, env, agent, cell % width, cell // width, urgency, channels_first, urgent)
     cuda.syncthreads()
     for counter in range(agent, num_counters, cuda.blockDim.x):
         cell = counter_cells[counter]
@@ -307,7 +306,7 @@ def reset(
     # constants
     num_agents, num_pots, num_free, free_cells, random_start_positions, random_objects, recipe_time,
 ):  # fmt: skip
-    """Draw cells of the players, each on one of its own, then contents of pots and hands."""
+    """Sample distinct cells of the players, then the contents of pots and hands."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     taken = cuda.shared.array(num_agents, np.int32)
     if agent == 0:
@@ -341,35 +340,35 @@ class Overcooked(wd.Environment):
     ## Description
 
     Chefs carry onions and tomatoes to pots, wait until a soup is ready, put it into a dish and deliver it. Kitchens are
-    narrow: chefs block each other, and in some kitchens only together they reach all that is needed. The environment is
-    Overcooked-AI (Carroll et al., 2019), step for step the class `OvercookedGridworld` of the package `overcooked_ai`
-    1.1.0. All chefs share the policy tag `agent`.
+    narrow: chefs block each other, and in some kitchens no chef can reach everything. The environment is Overcooked-AI
+    (Carroll et al., 2019), step for step the class `OvercookedGridworld` of the package `overcooked_ai` 1.1.0. All
+    chefs share the policy tag `agent`.
 
     In each step
 
-    1. chefs that *interact* use what they face, one after the other by their numbers;
+    1. chefs that *interact* use what they face, sequentially in the order of their ids;
     2. all others turn to the direction of their move, and all chefs move simultaneously. A move onto a cell that is not
-       free fails. If any two chefs would share a cell or exchange cells, nobody moves;
+       free fails. If any two chefs would share a cell or swap cells, no chef moves;
     3. soups cook for one step.
 
-    | What a chef faces | With empty hands | With something in the hands |
+    | What a chef faces | With empty hands | Holding an object |
     | --- | --- | --- |
-    | counter (`X`) | take what lies on it | put it down, if nothing lies there |
+    | counter (`X`) | take the object on it | put the object down if the counter is empty |
     | onions (`O`), tomatoes (`T`), dishes (`D`) | take one | |
     | pot (`P`) | start to cook | add an ingredient (1), or put the soup into a dish if it is ready |
     | serving area (`S`) | | deliver a soup |
 
-    (1) If there are less than 3 and it does not cook.
+    (1) If it has less than 3 ingredients and is not cooking.
 
-    With `old_dynamics=True` a pot starts by itself as soon as it has three ingredients, and only then; these are the
-    rules of the paper. Releases of the package have only the new dynamics, its repository has both.
+    With `old_dynamics=True` a pot starts cooking automatically as soon as it has three ingredients, and only then;
+    these are the rules of the paper. Releases of the package have only the new dynamics, its repository has both.
 
     **Layouts** by name are `cramped_room`, `asymmetric_advantages`, `coordination_ring`, `forced_coordination` and
-    `counter_circuit`, as they are in the package, where `counter_circuit` has tomatoes and three orders;
-    `counter_circuit_o_1order` is the kitchen of the paper. There is also `cramped_room_tomato`. Any other layout is
-    given as text: the lines of a grid of the characters above, with a space for a free cell and digits for the start
-    cells of the chefs 1, 2, ... up to 9, at least two; or all of a `.layout` file of the package, with orders, values
-    and times. Its key `start_state` is not supported.
+    `counter_circuit` as in the package, where `counter_circuit` has tomatoes and three orders;
+    `counter_circuit_o_1order` is the kitchen of the paper. There is also `cramped_room_tomato`. Other layouts are given
+    as text: the lines of a grid of the characters above, with a space for a free cell and digits for the start cells of
+    the chefs 1, 2, ... up to 9, at least two; or a whole `.layout` file of the package, with orders, values and times.
+    Its key `start_state` is not supported.
 
     ```python
     import warpdrive as wd
@@ -400,11 +399,11 @@ class Overcooked(wd.Environment):
 
     | Layers (N = 2) | Observation | Min | Max |
     | --- | --- | --- | --- |
-    | 0, 1 | cell of the chef itself, of each other | 0 | 1 |
+    | 0, 1 | cell of the chef itself, of each other chef | 0 | 1 |
     | 2 to 5, 6 to 9 | the same for each direction it faces: north, south, east, west | 0 | 1 |
     | 10 to 15 | pots, counters, onions, tomatoes, dishes, serving areas | 0 | 1 |
-    | 16, 17 | onions and tomatoes in a pot that does not cook yet | 0 | 3 |
-    | 18, 19 | onions and tomatoes in a soup that cooks or is ready | 0 | 3 |
+    | 16, 17 | onions and tomatoes in a pot that is not cooking yet | 0 | 3 |
+    | 18, 19 | onions and tomatoes in a soup that is cooking or ready | 0 | 3 |
     | 20 | steps until a soup in a pot is ready | 0 | longest time |
     | 21 | soups that are ready | 0 | 1 |
     | 22, 23, 24 | dishes, onions, tomatoes on counters and in hands | 0 | 1 |
@@ -413,8 +412,8 @@ class Overcooked(wd.Environment):
     The package has this encoding for two chefs only.
 
     With `encoding="featurize_state"`, a `Box` of shape `(N (28 + 10 num_pots),)`, float32; `(96,)` for two chefs. The
-    first 26 + 10 `num_pots` numbers are those of the chef itself, followed by those of each other, by (dx, dy) to each
-    other, and by the chef's own (x, y).
+    first 26 + 10 `num_pots` numbers are those of the chef itself, followed by those of each other chef, by (dx, dy) to
+    each other chef, and by the chef's own (x, y).
 
     | Index | Observation |
     | --- | --- |
@@ -426,14 +425,15 @@ class Overcooked(wd.Environment):
     | 10 for each pot | it exists, is empty, is full, cooks, is ready; onions, tomatoes, steps left, dx, dy |
     | last 4 | the next cell north, south, east, west is not free |
 
-    Nearest means: with the fewest actions, if nobody is in the way. Pots are ordered by that, and what cannot be
-    reached is all 0. Things on counters are not searched, as in the package, whose planner excludes counters by
-    default.
+    Distances are numbers of actions without other chefs in the way. Pots are in ascending order of distance; entries of
+    unreachable objects are 0. Objects on counters are not considered, as in the package, whose planner excludes
+    counters by default.
 
     ## Rewards
 
     Each chef's reward is the sum of the sparse rewards of all chefs, plus `shaping_coefficient` times its own shaped
-    reward. The arrays `sparse_rewards` and `shaped_rewards` have both by chef.
+    reward. The arrays `sparse_rewards` and `shaped_rewards` have both by chef for the last step; like all arrays, they
+    are reset with the episode.
 
     | Event | Sparse | Shaped |
     | --- | --- | --- |
@@ -442,23 +442,23 @@ class Overcooked(wd.Environment):
     | taking a useful dish from the dispenser (2) | | 3 (`DISH_PICKUP_REWARD`) |
     | taking a soup out of a pot | | 5 (`SOUP_PICKUP_REWARD`) |
 
-    (2) With two chefs only: if no dish is on a counter, and fewer are in hands than there are pots that cook, are ready
-    or have 1 or 2 ingredients.
+    (2) With two chefs only: if no dish is on a counter, and fewer dishes are held than there are pots that are cooking,
+    ready or have 1 or 2 ingredients.
 
-    The coefficient is an array of the replicas, `ctx["shaping_coefficient"]`. To anneal it, the method `on_update` of a
-    callback of the training writes it:
+    The coefficient is an array of the replicas, `ctx["shaping_coefficient"]`. It can be annealed in the method
+    `on_update` of a training callback:
     `trainer.env.ctx["shaping_coefficient"].fill_(max(0, 1 - report.env_steps / 1e6))`.
 
     ## Starting State
 
-    That of the layout: chefs look north from their start cells, with empty hands; pots and counters are empty. With
-    `random_start_positions=True` each is on a random free cell of its own. With probability `random_objects` each pot
-    has 1 to 3 ingredients (and with the same probability cooks), and each chef has an onion, a dish or a soup in its
-    hands, with probabilities 0.6, 0.2 and 0.2.
+    That of the layout: chefs face north on their start cells, with empty hands; pots and counters are empty. With
+    `random_start_positions=True` chefs are on distinct random free cells. With probability `random_objects` each pot
+    has 1 to 3 ingredients (and with the same probability is cooking), and each chef holds an onion, a dish or a soup,
+    with probabilities 0.6, 0.2 and 0.2.
 
     ## Episode End
 
-    - Termination: none.
+    - Termination: never.
     - Truncation: after `horizon` steps.
 
     ## Arguments
@@ -466,8 +466,8 @@ class Overcooked(wd.Environment):
     Args:
         layout: Name of a layout, text of a grid, or text of a `.layout` file.
         horizon: Number of steps after which an episode is truncated, 1 or more.
-        old_dynamics: If True, pots with three ingredients start by themselves, and no others do. All orders must have
-            three ingredients then.
+        old_dynamics: If True, pots start cooking automatically with three ingredients, and only then. All orders must
+            then have three ingredients.
         encoding: `lossless_state_encoding` (layers of cells) or `featurize_state` (a vector).
         channels_first: If True, layers are the first axis of the first encoding.
         num_pots: Number of pots in the second encoding, 0 or more.
@@ -499,6 +499,9 @@ class Overcooked(wd.Environment):
         "layout_name": "layout",
         "max_steps": "horizon",
         "random_reset": "random_start_positions",
+        "rnd_obj_prob_thresh": "random_objects",
+        "reward_shaping_factor": "shaping_coefficient",
+        **dict.fromkeys(("num_agents", "num_players"), "Layouts mark the start of each chef with its number."),
         **dict.fromkeys(kitchen.KEYS, "It is a key of params_to_overwrite."),
     }
     parity: ClassVar[Mapping[str, Any]] = {
@@ -584,7 +587,7 @@ class Overcooked(wd.Environment):
         self.placement_reward, self.dish_reward, self.soup_reward = own.shaping.values()
 
     def _prepare_features(self) -> None:
-        """Compute the features that depend on where a player is and looks: directions of the nearest, walls."""
+        """Compute the features that depend on a player's cell and direction only: nearest objects, walls."""
         found = kitchen.distances(self.kitchen)
         pots = self.num_observed_pots
         self.num_features = OWN + OF_POT * pots
@@ -626,10 +629,10 @@ class Overcooked(wd.Environment):
 
         Per player: ``position`` (y * width + x), uint16; ``facing`` (0 to 3: north, south, east, west) and ``held`` (0
         nothing, 1 onion, 2 tomato, 3 dish, 4 + recipe: soup; a recipe is the number of onions + 4 times that of
-        tomatoes); ``shaped_rewards`` and ``sparse_rewards`` of the last step, float32. Per cell: ``objects``, what lies
-        on the counter, as in ``held``. Per pot, row by row: ``pot_recipe``, and ``pot_tick``, the time since cooking
-        began, -1 before, int32. ``seen_position``, ``seen_facing`` and ``seen_objects`` are those of the present grid
-        observations.
+        tomatoes); ``shaped_rewards`` and ``sparse_rewards`` of the last step, float32. Per cell: ``objects``, the
+        object on the counter, as in ``held``. Per pot, row by row: ``pot_recipe``, and ``pot_tick``, the time since
+        cooking began, -1 before, int32. ``seen_position``, ``seen_facing`` and ``seen_objects`` are those of the
+        current grid observations.
         """
         players, pots = self.num_agents, self.num_pots
         of_grid: dict[str, npt.NDArray[Any]] = {

@@ -108,7 +108,7 @@ def draw_things(
     # constants
     num_agents, num_cells, num_pots, pot_cells, recipe_time, width, height,
 ):  # fmt: skip
-    """Draw what lies on counters, the contents of pots, and the steps until a soup is ready, green if it is."""
+    """Draw the objects on counters, the contents of pots, and the steps until a soup is ready, green if it is."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for cell in range(agent, num_cells, num_agents):
         x, y = np.float32(cell % width), np.float32(height - 1 - cell // width)

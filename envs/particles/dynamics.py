@@ -54,7 +54,7 @@ def action_space(continuous: bool, moves: bool = True, words: int = 0) -> spaces
 
 
 def controls(continuous: bool) -> dict[str, Any]:
-    """Return the actions of people who move an agent, see ``warpdrive.Environment.controls``."""
+    """Return the actions of human players who move an agent, see ``warpdrive.Environment.controls``."""
     directions = {"left": 1, "right": 2, "down": 3, "up": 4}
     return {key: {number: 1.0} for key, number in directions.items()} if continuous else directions
 
@@ -71,7 +71,7 @@ def parity_with(name: str) -> dict[str, Any]:
 
 @wd.kernel
 def draw_landmarks(things, landmark_x, landmark_y, landmark_size, landmark_colour, num_agents):
-    """Draw the landmarks, the agents one after the other in turns."""
+    """Draw the landmarks, distributed over the threads."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for landmark in range(agent, landmark_x.shape[1], num_agents):
         x, y, radius = landmark_x[env, landmark], landmark_y[env, landmark], landmark_size[landmark]
@@ -80,7 +80,7 @@ def draw_landmarks(things, landmark_x, landmark_y, landmark_size, landmark_colou
 
 @wd.kernel
 def draw_landmarks_and_goals(things, landmark_x, landmark_y, landmark_size, landmark_colour, goal, num_agents):
-    """Draw the landmarks, those that are goals with rings, the agents one after the other in turns."""
+    """Draw the landmarks, goals with rings, distributed over the threads."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for landmark in range(agent, landmark_x.shape[1], num_agents):
         x, y, radius = landmark_x[env, landmark], landmark_y[env, landmark], landmark_size[landmark]
@@ -103,6 +103,7 @@ class ParticleWorld(wd.Environment):
     original_names: ClassVar[Mapping[str, str]] = {  # of mpe2
         "max_cycles": "episode_length",
         "dynamic_rescaling": "It changes the pictures of mpe2 only.",
+        "benchmark_data": "It changes the infos of mpe2 only.",
     }
 
     def _set_physics(
@@ -162,7 +163,7 @@ class ParticleWorld(wd.Environment):
         return {**self._at_rest("landmark", self.num_landmarks), **goals}
 
     def original_parameters(self) -> Mapping[str, Any]:
-        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
+        """Return the arguments of the class of ``mpe2`` other than ``continuous_actions``."""
         return {}
 
     def adapt_original(self, original: Any) -> None:
@@ -229,7 +230,7 @@ def discrete_push(actions, env, agent):
 
 @wd.device_function
 def discrete_push_of_speaker(actions, env, agent):
-    """Return the direction of a discrete action that is a word, too, as :func:`discrete_push` does."""
+    """Return the direction of a discrete action that combines a move and a word, see :func:`discrete_push`."""
     return direction(actions[env, agent] % NUM_ACTIONS)
 
 
@@ -513,7 +514,7 @@ def random_place(rng, env, agent, largest):
 
 @wd.device_function
 def random_choice(rng, env, agent, number):
-    """Return one of ``number`` indices, all equally probable (int32), without rejections, which stop vectorisation."""
+    """Return a uniformly random index below ``number`` (int32), without rejections, which prevent vectorisation."""
     return min(np.int32(wd.random.uniform(rng, env, agent) * np.float32(number)), number - 1)
 
 
@@ -526,7 +527,7 @@ def reset_places(
     # constants
     num_agents, num_landmarks, start_range,
 ):  # fmt: skip
-    """Draw the positions of the agents and the landmarks."""
+    """Sample the positions of the agents and the landmarks."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     loc_x[env, agent], loc_y[env, agent] = random_place(rng, env, agent, start_range)
     for i in range(agent, num_landmarks, num_agents):
@@ -542,7 +543,7 @@ def reset_places_and_goals(
     # constants
     num_agents, num_landmarks, num_goals, start_range,
 ):  # fmt: skip
-    """Draw the positions of the agents and the landmarks, and the landmarks that are goals."""
+    """Sample the positions of the agents and the landmarks, and the landmarks that are goals."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     loc_x[env, agent], loc_y[env, agent] = random_place(rng, env, agent, start_range)
     for i in range(agent, num_landmarks, num_agents):
@@ -561,7 +562,7 @@ def draw(shapes, loc_x, loc_y, size, colour):
 
 @wd.device_function
 def draw_word(shapes, index, x, y, communication, size, colour):
-    """Write the loudest word that an agent says around (x, y), if it says any.
+    """Write the word of an agent with the largest magnitude around (x, y), if there is one.
 
     Args:
         shapes: The parameter of the kernel.

@@ -1,4 +1,4 @@
-"""A pendulum is to stand upright, with a motor too weak to lift it at once (Gymnasium's ``Pendulum-v1``)."""
+"""Swing-up and balancing of a rod with a weak motor (Gymnasium's ``Pendulum-v1``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPEED_COST, TORQUE_COST = np.float32(0.1), np.float32(0.001)
 
 @wd.kernel
 def reset(angle, velocity, rng, largest_start_angle, largest_start_velocity):
-    """Draw the angle and the velocity, each uniform within its range on either side of 0."""
+    """Sample the angle and the velocity, each uniform within its range around 0."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     u, v, _, _ = wd.random.four_uniforms(rng, env, agent)
     angle[env] = (TWO * u - ONE) * largest_start_angle
@@ -222,5 +222,5 @@ class Pendulum(wd.Environment):
         return Scene(self.view, polygons=[mark])
 
     def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the place of the upright rod's end."""
+        """Return the position of the end of the upright rod."""
         return self._goal

@@ -1,10 +1,10 @@
 """Collisions of robots: the moves that the graph of the package ``rware`` commits, without a graph.
 
-Cells are nodes, and each robot is an edge from its cell to the one that it wants, a loop if it stays. Cells have one
-robot at most, so the robots ahead of a robot form a chain. It ends
+Cells are nodes, and each robot is an edge from its cell to its target cell, a loop if it stays. Cells have one robot at
+most, so the robots ahead of a robot form a chain. It ends
 
 - at an empty cell: of the tree of robots that lead there, those on its longest path move;
-- at a robot that stays, or in two robots that want each other's cells: nobody in the chain moves;
+- at a robot that stays, or in two robots that want to swap cells: no robot in the chain moves;
 - in a cycle of three robots or more: those on the cycle move.
 
 Among longest paths of the same length, NetworkX takes the one whose edge comes first in its copy of the component. That
@@ -126,7 +126,7 @@ def added_at(node, here, there, sink, num_agents):
 
 @wd.device_function
 def comes_first(agent, here, there, ahead, behind, sinks, cell_hash, num_agents, num_slots):
-    """True if an edge precedes those of all robots that want the same cell and have as many robots behind them.
+    """Return True if an edge precedes those of all robots with the same target cell and as many robots behind them.
 
     Args:
         agent: The robot, whose chain ends at an empty cell.

@@ -1,4 +1,4 @@
-"""Kernels of the four types of observations, and tables of what they show of a cell."""
+"""Kernels of the four observation types, and tables of observations by the value of a cell."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def see_image(
     # constants
     rows, columns, margin, width, directional, num_layers, is_transposed, layer_values,
 ):  # fmt: skip
-    """Write the layers of the cells in sight; if they are directional, what is ahead of the robot is in row 0."""
+    """Write the layers of the cells in sight; if they are directional, cells ahead of the robot are in row 0."""
     y, x = loc_y[env, agent], loc_x[env, agent]
     facing = heading[env, agent] if directional else 0
     for row in range(width):

@@ -94,7 +94,7 @@ def advance(
     # out
     rewards, terminated,
 ):  # fmt: skip
-    """Move all robots as the graph of their collisions allows, then turn, load and unload, then deliver shelves."""
+    """Move the robots and resolve collisions, then turn, load and unload, then deliver shelves."""
     here = cuda.shared.array(num_agents, np.int32)
     there = cuda.shared.array(num_agents, np.int32)
     ahead = cuda.shared.array(num_agents, np.int32)
@@ -254,7 +254,7 @@ def reset(
     # constants
     num_agents, num_shelves, request_queue_size, rows, columns, margin,
 ):  # fmt: skip
-    """Draw cells and headings of the robots one after the other, then the requested shelves (Floyd's algorithm)."""
+    """Sample cells and headings of the robots sequentially, then the requested shelves (Floyd's algorithm)."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if agent == 0:
         for robot in range(num_agents):
@@ -277,7 +277,7 @@ def reset(
 
 @wd.kernel
 def draw_shelves(things, shelf_y, shelf_x, carried, requested, rows, num_agents, num_shelves):
-    """Draw the shelves that stand, requested ones in another colour, the agents one after the other in turns."""
+    """Draw the standing shelves, requested ones in another colour, distributed over the threads."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for shelf in range(agent, num_shelves, num_agents):
         is_carried = False
@@ -312,28 +312,27 @@ def draw(
 
 
 class MultiRobotWarehouse(wd.Environment):
-    """Robots carry requested shelves of a warehouse to its goals, and bring them back.
+    """Carry requested shelves of a warehouse to its goals with several robots, and bring them back.
 
     ## Description
 
     Robots drive on a grid of shelves and highways. They drive below shelves, lift them and carry them along the
     highways; a robot that carries a shelf cannot pass standing ones. A requested shelf that reaches a goal is
-    rewarded, and another one is requested. The robot then has to put its shelf on any free place for shelves before
-    it can carry another one. Rewards are sparse, and robots block each other's way. The environment is `Warehouse` of
+    rewarded, and another one is requested. The robot then has to put its shelf on any free shelf location before it
+    can carry another one. Rewards are sparse, and robots block each other's way. The environment is `Warehouse` of
     `rware` 2.0.0, the multi-robot warehouse of the benchmark of Papoudakis et al. (2021), step for step: all numbers
     are equal. All robots share the policy tag `agent`.
 
     In each step
 
-    1. robots that drive want the next cell in their direction, if they are not at the border, and if they do not
-       carry a shelf to one that stands there. Cells have room for one robot. Of all robots whose way leads to an
-       empty cell, one behind the other, those in the longest queue move; robots in a circle of three or more move;
-       all others that want an occupied or contested cell stay. Queues of the same length are ordered as by the
-       original's graph;
+    1. robots drive to the next cell in their direction, except off the grid, or with a shelf onto a standing one. A
+       cell has room for one robot. Of all queues of robots that lead to the same empty cell the longest one moves;
+       robots in a cycle of three or more move; all others that drive to an occupied or contested cell stay. Ties
+       between queues are resolved as by the original's graph;
     2. robots turn, or lift or put down a shelf;
     3. requested shelves on goals are delivered, goal by goal, and other shelves are requested at random.
 
-    The arguments are those of the class and have its names; `reward_type` and `observation_type` can also be its enums.
+    The arguments have the names of those of `Warehouse`; `reward_type` and `observation_type` can also be its enums.
     Each registered id is available:
 
     ```python
@@ -352,13 +351,13 @@ class MultiRobotWarehouse(wd.Environment):
     | `2s`, `10h`, `2x3` | `sensor_range=2`, `column_height=10`, `shelf_rows=2` and `shelf_columns=3` |
     | `6req`, `indiv`, `global`, `twostage` | `request_queue_size=6`; `reward_type` |
 
-    The defaults are those of `rware-tiny-2ag-v2`. Unlike there, the episode's end by its length is a truncation, and if
-    all shelves are requested a delivered one is requested again (there an error).
+    The defaults are those of `rware-tiny-2ag-v2`. Differences from `rware`: the time limit truncates the episode, and
+    if all shelves are requested a delivered one is requested again (an error in `rware`).
 
     ## Action Space
 
     `Discrete(5)`, stored as `actions[env, agent]` (int32). With `msg_bits` it is `MultiDiscrete([5, 2, ..., 2])`; the
-    bits after the first number are the message, which robots near by observe.
+    bits after the first number are the message, which nearby robots observe.
 
     | Action | Meaning |
     | --- | --- |
@@ -383,17 +382,17 @@ class MultiRobotWarehouse(wd.Environment):
     | next `msg_bits` | its message | 0 | 1 |
     | next 2 | 1 if a shelf is there, 1 if it is requested | 0 | 1 |
 
-    Cells in sight are those around the robot, its own included, row by row from the upper left; nothing is outside of
-    the grid. Rows are counted downwards.
+    Cells in sight are those around the robot, its own included, row by row from the upper left; cells outside of the
+    grid are empty. Rows are counted downwards.
 
     `observation_type="dict"` has the same numbers as a `Dict` of integers: `location`, `carrying_shelf`, `direction`,
     `on_highway`, and, with an axis for the cells, `sensors_has_agent`, `sensors_direction`, `sensors_local_message`,
-    `sensors_has_shelf` and `sensors_shelf_requested`. As there, normalised locations are truncated to integers.
+    `sensors_has_shelf` and `sensors_shelf_requested`. As in `rware`, normalised locations are truncated to integers.
 
     `observation_type="image"` is a `Box` of shape `(layers, width, width)`, float32, width = 2 `sensor_range` + 1, of
-    the cells in sight; `"image_dict"` is a `Dict` of that `image` and of 6 `features`: direction, on a highway, with
-    a shelf. If `image_observation_directional`, images are rotated such that what is ahead of the robot is in the
-    first row.
+    the cells in sight; `"image_dict"` is a `Dict` of that `image` and of 6 `features`: direction, on a highway, with a
+    shelf. If `image_observation_directional`, images are rotated such that cells ahead of the robot are in the first
+    row.
 
     | Layer | Observation | Min | Max |
     | --- | --- | --- | --- |
@@ -403,8 +402,8 @@ class MultiRobotWarehouse(wd.Environment):
     | `agent_direction` | 1 to 4 for a robot that faces up, down, left, right | 0 | 4 |
     | `agent_load` | 1 for robots with a shelf | 0 | 1 |
 
-    The last two layers are mirrored, as there: they show a robot at (x, y) in row x and column y, and none that would
-    be outside of the grid (there an error).
+    The last two layers are transposed, as in `rware`: they show a robot at (x, y) in row x and column y, unless that is
+    outside of the grid (an error in `rware`).
 
     ## Rewards
 
@@ -416,8 +415,8 @@ class MultiRobotWarehouse(wd.Environment):
 
     ## Starting State
 
-    Drawn on the device: robots on random cells with random directions, each on a cell of its own, and
-    `request_queue_size` random shelves, which are requested. Shelves stand on their places.
+    Sampled on the device: distinct random cells and random directions of the robots, and `request_queue_size` random
+    shelves, which are requested. All shelves are at their initial locations.
 
     ## Episode End
 
@@ -432,7 +431,7 @@ class MultiRobotWarehouse(wd.Environment):
         shelf_rows: Number of rows of columns.
         n_agents: Number of robots, 1 or more, at most one for each cell.
         msg_bits: Number of bits of a message, 0 or more.
-        sensor_range: Number of cells in sight in each direction, 1 or more.
+        sensor_range: Number of cells in sight in each direction, 0 or more.
         request_queue_size: Number of requested shelves.
         max_inactivity_steps: Number of steps without a delivery after which an episode terminates; None for no limit.
         max_steps: Number of steps after which an episode is truncated; None for no limit.
@@ -494,7 +493,7 @@ class MultiRobotWarehouse(wd.Environment):
         cells = self.rows * self.columns
         self.num_agents = whole("n_agents", n_agents, at_least=1, at_most=cells)
         self.msg_bits = whole("msg_bits", msg_bits, at_least=0, at_most=LARGEST)
-        self.sensor_range = whole("sensor_range", sensor_range, at_least=1, at_most=LARGEST)
+        self.sensor_range = whole("sensor_range", sensor_range, at_least=0, at_most=LARGEST)
         self.request_queue_size = whole("request_queue_size", request_queue_size, 0, self.num_shelves)
         self.max_inactivity_steps = 0
         if max_inactivity_steps is not None:
@@ -580,7 +579,7 @@ class MultiRobotWarehouse(wd.Environment):
         return spaces.Dict({"image": image, "features": features}), observe_image_dict
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return a warehouse whose shelves stand on their places; ``reset`` draws the start state on the device.
+        """Return a warehouse with all shelves at their locations; ``reset`` draws the start state on the device.
 
         Per robot: ``loc_y``, ``loc_x``, ``heading`` (0 to 3: up, down, left, right) and ``carried``, the shelf that
         it carries or -1, int32; ``has_delivered``, bool; ``messages`` ``[num_agents, msg_bits]`` int32. Per shelf:
@@ -607,7 +606,7 @@ class MultiRobotWarehouse(wd.Environment):
         return state
 
     def scenery(self, state: dict[str, Any]) -> Scene:
-        """Return the places for shelves, and the goals."""
+        """Return the shelf locations and the goals."""
         box = drawing.box
 
         def square(x: int, y: int, half: float, colour: int) -> Any:

@@ -1,4 +1,4 @@
-"""An agent goes to a landmark."""
+"""A single agent moves to a landmark."""
 
 from warpdrive.envs.simple.simple import Simple
 

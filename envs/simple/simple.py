@@ -1,4 +1,4 @@
-"""An agent goes to a landmark (``simple`` of the package ``mpe2``)."""
+"""A single agent moves to a landmark (``simple`` of the package ``mpe2``)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def observe(
 
 
 class Simple(dynamics.Scenario):
-    """Go to a landmark, alone: the simplest of the particle environments.
+    """Move a single agent to a landmark: the simplest of the particle environments.
 
     ## Description
 

@@ -77,7 +77,7 @@ def observe(
 
 
 class SimpleAdversary(dynamics.Scenario):
-    """Go to a goal that an adversary does not know, or, as the adversary, find it out.
+    """Move to a goal that an adversary does not know, or, as the adversary, find the goal.
 
     ## Description
 
@@ -177,5 +177,5 @@ class SimpleAdversary(dynamics.Scenario):
         self.observation_space = {"adversary": dynamics.unbounded(length), "good_agent": dynamics.unbounded(2 + length)}
 
     def original_parameters(self) -> Mapping[str, Any]:
-        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
+        """Return the arguments of the class of ``mpe2`` other than ``continuous_actions``."""
         return {"N": self.num_good_agents, **self._original_sight()}

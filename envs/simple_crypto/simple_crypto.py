@@ -37,8 +37,8 @@ def _step(say: Any) -> Any:
     """Return the step kernel for actions whose words are computed by ``say``."""
 
     @wd.kernel
-    def step(communication, goal, actions, num_agents, rewards):
-        """Let all agents speak; then compare the words of Bob and Eve with the message."""
+    def step(communication, goal, actions, rewards):
+        """Write the words of all agents; then compare those of Bob and Eve with the message."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
         for word in range(NUM_WORDS):
             communication[env, agent, word] = say(actions, env, agent, 0, word)
@@ -76,7 +76,7 @@ def observe(communication, goal, observations_eve, observations_bob, observation
 
 @wd.kernel
 def reset(goal, rng):
-    """Draw the message and the key."""
+    """Sample the message and the key."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     if agent < NUM_MESSAGES:
         goal[env, agent] = dynamics.random_choice(rng, env, agent, NUM_MESSAGES)
@@ -103,8 +103,8 @@ class SimpleCrypto(dynamics.Scenario):
 
     Alice knows a message of one bit and a key of one bit, and says one of four words. Bob knows the key and hears the
     word, Eve only hears it; both say what they believe the message is. The environment is `simple_crypto_v3` of `mpe2`,
-    the multi-agent particle environments of Lowe et al. (2017), in float32. Its positions, which nothing depends on,
-    are left out. Agents 0, 1 and 2 have the policy tags `eve`, `bob` and `alice`.
+    the multi-agent particle environments of Lowe et al. (2017), in float32, without its positions, which have no
+    effect. Agents 0, 1 and 2 have the policy tags `eve`, `bob` and `alice`.
 
     ## Action Space
 
@@ -119,7 +119,7 @@ class SimpleCrypto(dynamics.Scenario):
     ## Observation Space
 
     One `Box` for each policy tag, float32: of shape `(4,)` for Eve and `(8,)` for Bob and Alice. Message and key are
-    one-hot; what Alice said is that of the last step, 0 before the first one.
+    one-hot; the words of Alice are those of the last step, 0 before the first one.
 
     | Agent | Index | Observation | Min | Max |
     | --- | --- | --- | --- | --- |

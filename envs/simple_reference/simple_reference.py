@@ -82,7 +82,7 @@ def draw_landmarks_and_lines(
     # constants
     landmark_size, landmark_colour, colour, num_agents,
 ):  # fmt: skip
-    """Draw the landmarks, the agents one after the other in turns, and lines from agents to their goals."""
+    """Draw the landmarks, distributed over the threads, and lines from agents to their goals."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for landmark in range(agent, landmark_x.shape[1], num_agents):
         x, y, radius = landmark_x[env, landmark], landmark_y[env, landmark], landmark_size[landmark]
@@ -94,7 +94,7 @@ def draw_landmarks_and_lines(
 
 
 class SimpleReference(dynamics.Scenario):
-    """Go to a landmark that only the other agent knows, and tell it where to go.
+    """Move to a landmark that only the other agent knows, and tell the other agent its landmark.
 
     ## Description
 
@@ -182,12 +182,12 @@ class SimpleReference(dynamics.Scenario):
         self.observation_space = dynamics.unbounded(21)
 
     def original_parameters(self) -> Mapping[str, Any]:
-        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
+        """Return the arguments of the class of ``mpe2`` other than ``continuous_actions``."""
         return {"local_ratio": self.local_ratio}
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         """Return the state of the base class, and ``communication``, ``[2, 10]`` float32, what the agents said.
 
-        An agent's ``goal`` is the landmark to which the other agent shall go.
+        An agent's ``goal`` is the landmark to which the other agent should move.
         """
         return {**super().initial_state(rng), "communication": np.zeros((2, NUM_WORDS), np.float32)}

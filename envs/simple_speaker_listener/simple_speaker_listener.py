@@ -35,7 +35,7 @@ def _steps(push: Any, say: Any) -> tuple[Any, Any]:
         # out
         rewards,
     ):  # fmt: skip
-        """Move the listener, let the speaker speak, and compute the distance of the listener from the goal."""
+        """Move the listener, write the word of the speaker, and compute the distance of the listener from the goal."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
         if agent == LISTENER:
             push_x, push_y = push(of_listener, env, row)

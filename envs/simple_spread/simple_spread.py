@@ -36,7 +36,7 @@ def _step(push: Any) -> Any:
         # out
         rewards, terminated,
     ):  # fmt: skip
-        """Move all agents; then compute the shared cost of landmark distances, and each agent's cost of collisions."""
+        """Move all agents; then compute the shared cost of landmark distances and the individual cost of collisions."""
         env, agent = cuda.blockIdx.x, cuda.threadIdx.x
         distances = cuda.shared.array(num_landmarks, np.float32)
         push_x, push_y = push(actions, env, agent)
@@ -114,7 +114,7 @@ def draw(shapes, loc_x, loc_y, num_agents, agent_size, touching_distance):
 
 @wd.kernel
 def draw_landmarks(things, loc_x, loc_y, landmark_x, landmark_y, agent_size, num_agents, num_landmarks):
-    """Draw the landmarks, covered or not, the agents one after the other in turns."""
+    """Draw the landmarks, covered or not, distributed over the threads."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for landmark in range(agent, num_landmarks, num_agents):
         x, y = landmark_x[env, landmark], landmark_y[env, landmark]
@@ -306,7 +306,7 @@ class SimpleSpread(dynamics.ParticleWorld):
         self.observation_space = dynamics.unbounded(length)
 
     def original_parameters(self) -> Mapping[str, Any]:
-        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
+        """Return the arguments of the class of ``mpe2`` other than ``continuous_actions``."""
         return {
             "N": self.num_agents,
             "local_ratio": self.local_ratio,

@@ -28,7 +28,7 @@ def reset(
     # constants
     num_agents, num_obstacles, start_range, obstacle_range,
 ):  # fmt: skip
-    """Draw the positions of the agents and the obstacles."""
+    """Sample the positions of the agents and the obstacles."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     loc_x[env, agent], loc_y[env, agent] = dynamics.random_place(rng, env, agent, start_range)
     for i in range(agent, num_obstacles, num_agents):
@@ -172,7 +172,7 @@ def draw(shapes, loc_x, loc_y, num_adversaries, size):
 
 @wd.kernel
 def draw_obstacles(things, obstacle_x, obstacle_y, obstacle_sizes, num_agents, num_obstacles):
-    """Draw the obstacles, the agents one after the other in turns."""
+    """Draw the obstacles, distributed over the threads."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for i in range(agent, num_obstacles, num_agents):
         wd.draw.circle(things, i // num_agents, obstacle_x[env, i], obstacle_y[env, i], obstacle_sizes[i], wd.draw.GREY)
@@ -398,7 +398,7 @@ class SimpleTag(dynamics.ParticleWorld):
         return self._at_rest("obstacle", self.num_obstacles)
 
     def original_parameters(self) -> Mapping[str, Any]:
-        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
+        """Return the arguments of the class of ``mpe2`` other than ``continuous_actions``."""
         return {
             "num_good": self.num_good_agents,
             "num_adversaries": self.num_adversaries,

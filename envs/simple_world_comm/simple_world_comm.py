@@ -176,7 +176,7 @@ def observe(
 
 @wd.kernel
 def reset(loc_x, loc_y, landmark_x, landmark_y, rng, num_agents, num_landmarks, start_range, landmark_range):
-    """Draw the positions of the agents and the landmarks."""
+    """Sample the positions of the agents and the landmarks."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     loc_x[env, agent], loc_y[env, agent] = dynamics.random_place(rng, env, agent, start_range)
     for i in range(agent, num_landmarks, num_agents):
@@ -322,7 +322,7 @@ class SimpleWorldComm(dynamics.Scenario):
         }
 
     def original_parameters(self) -> Mapping[str, Any]:
-        """Return the arguments of the class of ``mpe2`` beside ``continuous_actions``."""
+        """Return the arguments of the class of ``mpe2`` other than ``continuous_actions``."""
         names = ("num_adversaries", "num_obstacles", "num_food", "num_forests")
         return {"num_good": self.num_good_agents, **{name: getattr(self, name) for name in names}}
 

@@ -1,4 +1,4 @@
-"""Two armies fight: the StarCraft-like micromanagement of ``SMAX`` (package ``jaxmarl``)."""
+"""Battles of two armies: StarCraft-like micromanagement as in ``SMAX`` (package ``jaxmarl``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TINY = np.float32(1e-6)
 UP, RIGHT, DOWN, LEFT, STOP, FIRST_ATTACK = range(6)
 NOBODY = -1
 NOWHERE = np.float32(-1000)
-"""Radius of dead units, which push nobody."""
+"""Radius of dead units, which do not push other units."""
 OF_UNIT, OF_SELF = 7 + units.NUM_TYPES, 4 + units.NUM_TYPES
 """Numbers of features of another unit, and of the unit itself."""
 START_NOISE = np.float32(2)
@@ -53,7 +53,7 @@ def opponent(unit, number, num_allies):
 
 @wd.device_function
 def random_ally_within(env, agent, enemy, distance, loc_x, loc_y, health, rng, num_allies):
-    """Return one of the allies within a distance of an enemy, each equally probable; NOBODY if there is none."""
+    """Return a random ally within a distance of an enemy, uniformly; NOBODY if there is none."""
     count = 0
     for ally in range(num_allies):
         count += 1 if is_within(env, enemy, ally, distance, loc_x, loc_y, health) else 0
@@ -71,7 +71,7 @@ def random_ally_within(env, agent, enemy, distance, loc_x, loc_y, health, rng, n
 
 @wd.device_function
 def nearest_ally_within(env, enemy, distance, loc_x, loc_y, health, num_allies):
-    """Return the ally that is nearest to an enemy, within a distance; NOBODY if there is none."""
+    """Return the nearest ally within a distance of an enemy; NOBODY if there is none."""
     nearest, least = NOBODY, distance * distance
     for number in range(num_allies):
         ally = opponent(enemy, number, num_allies)
@@ -92,7 +92,7 @@ def heuristic_action(
     # constants
     num_allies, attack_range, sight_range, enemy_shoots, attacks_at_random,
 ):  # fmt: skip
-    """Return the action of an enemy: it shoots at an ally in range, or follows one in sight, or crosses the map."""
+    """Return the action of an enemy: shoot at an ally in range, else follow one in sight, else cross the map."""
     if health[env, enemy] <= ZERO:
         return STOP
     reach, sight = attack_range[unit_type[env, enemy]], sight_range[unit_type[env, enemy]]
@@ -131,7 +131,7 @@ def move_y(action):
 
 @wd.device_function
 def push(unit, x, y, size, num_units):
-    """Return by how much others that overlap with a unit push it; ``size`` is the radius, or NOWHERE for dead units."""
+    """Return the displacement of a unit by overlapping units; ``size`` is the radius, or NOWHERE for dead units."""
     push_x, push_y = ZERO, ZERO
     for other in range(num_units):
         dx, dy, touching = x[unit] - x[other], y[unit] - y[other], size[unit] + size[other]
@@ -158,9 +158,9 @@ def step(
     # out
     rewards, terminated,
 ):  # fmt: skip
-    """Choose the actions of enemies, play the same actions in all world steps, then reward the damage.
+    """Choose the actions of enemies, repeat all actions in all world steps, then reward the damage.
 
-    In a world step all units move and shoot at the same time, then lose health, then push each other apart.
+    In a world step all units move and shoot simultaneously, then lose health, then push each other apart.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     next_x = cuda.shared.array(num_units, np.float32)
@@ -319,7 +319,7 @@ def reset(
     num_units, num_allies, num_enemies, map_width, map_height, radius, most_health, draws_positions,
     draws_types,
 ):  # fmt: skip
-    """Draw the positions, and the types if they are random; then units that overlap push each other apart."""
+    """Sample the positions, and the types if they are random; then push overlapping units apart."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x = cuda.shared.array(num_units, np.float32)
     y = cuda.shared.array(num_units, np.float32)
@@ -381,7 +381,7 @@ def draw_unit(
     # constants
     num_allies, attack_range, radius, most_health,
 ):  # fmt: skip
-    """Draw a unit as a disc, the paler the less health it has, with a dot if its weapon reaches far, and its shots."""
+    """Draw a unit as a disc, paler with less health, with a dot for ranged weapons, and its shots."""
     if health[env, unit] > ZERO:
         kind, action = unit_type[env, unit], last_action[env, unit]
         x, y = loc_x[env, unit], loc_y[env, unit]
@@ -416,7 +416,7 @@ def draw_enemies(
     # constants
     num_agents, num_units, num_allies, attack_range, radius, most_health,
 ):  # fmt: skip
-    """Draw the enemies of the heuristic, the agents one after the other in turns."""
+    """Draw the enemies of the heuristic, distributed over the threads."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     for unit in range(num_agents + agent, num_units, num_agents):
         first = SHAPES_PER_UNIT * (unit // num_agents - 1)
@@ -461,7 +461,7 @@ class Smax(wd.Environment):
     random one with `attack_mode="random"`. Without one in range, or without `enemy_shoots`, it moves towards a random
     ally in sight, or to the opposite side of the map.
 
-    Unlike there, the episode's end by its length is a truncation; with random types, enemies beyond the number of
+    Differences from `jaxmarl`: the time limit truncates the episode; with random types, enemies beyond the number of
     allies have random types as well, instead of being marines; and dead units are not `active`. Observations by
     sectors (`conic`) and continuous actions are not available.
 
@@ -479,15 +479,15 @@ class Smax(wd.Environment):
     | 4 | stop |
     | 5 + i | shoot at enemy i |
 
-    With `enemies="agents"` all agents have 5 + the size of the larger team, and stop with an action beyond their
-    opponents. Enemies count allies from the last one: action 5 is the ally with the highest index.
+    With `enemies="agents"` all agents have 5 + the size of the larger team actions, and stop with an action beyond
+    their opponents. Enemies count allies from the last one: action 5 is the ally with the highest index.
 
     ## Observation Space
 
     `Box` of shape `(13 * (n - 1) + 10,)` for n units in both teams, float32; `(75,)` by default. There are 13 features
     for each other unit: allies, then enemies, in the order of their indices. Enemies count from the last unit down, so
-    that they observe their own team first. Units that are dead or beyond the unit's own range of sight are 0, and so is
-    all that dead units observe.
+    that they observe their own team first. Features of units that are dead or out of sight are 0; dead units observe
+    zeros only.
 
     | Index | Feature of another unit | Min | Max |
     | --- | --- | --- | --- |
@@ -512,24 +512,24 @@ class Smax(wd.Environment):
 
     | Event | Reward of all units of a team |
     | --- | --- |
-    | damage to the other team | lost health of each unit / its maximum, summed up, / number of units |
+    | damage to the other team | sum over units of lost health / maximum health, divided by the number of units |
     | victory: all opponents are dead, and not all of the team | `won_battle_bonus` |
     | with `use_self_play_reward`: damage | 0 |
     | with `use_self_play_reward`: defeat | -`won_battle_bonus` |
 
-    The return of a victory is 1 + `won_battle_bonus` for units that live to the end. Dead units get the reward of their
-    team as well; whether they learn from it is the trainer's setting `returns_after_leaving`.
+    The return of a victory is 1 + `won_battle_bonus` for units that survive. Dead units get the reward of their team as
+    well; whether they learn from it is the trainer's setting `returns_after_leaving`.
 
     ## Starting State
 
-    Drawn on the device. Allies start around the point at a quarter of the map's width, enemies around that at three
+    Sampled on the device. Allies start around the point at a quarter of the map's width, enemies around that at three
     quarters, both at half its height, each coordinate within 2. Units have full health and ready weapons, and push each
     other apart once.
 
-    With `smacv2_position_generation` one of two arrangements is drawn: allies anywhere in the left half and enemies
-    mirrored; or one team, drawn, within 2 of the centre and each unit of the other team within 2 of one of four points,
-    which are drawn on the lines from the centre to the corners. With `smacv2_unit_type_generation` types are drawn for
-    allies, and enemies have the same.
+    With `smacv2_position_generation` one of two arrangements is sampled: allies anywhere in the left half and enemies
+    mirrored; or a random team within 2 of the centre and each unit of the other team within 2 of one of four points,
+    which are random on the lines from the centre to the corners. With `smacv2_unit_type_generation` types of allies are
+    random, and enemies have the same.
 
     ## Episode End
 
@@ -540,8 +540,7 @@ class Smax(wd.Environment):
 
     Args:
         scenario: Name of the armies: one such as 2s3z for both teams, two such as 3s5z_vs_3s6z, or smacv2_<n>_units.
-        enemies: "heuristic": enemies follow fixed rules and are no agents. "agents": they are agents with the policy
-            tag `enemy`.
+        enemies: "heuristic": enemies follow fixed rules. "agents": enemies are agents with the policy tag `enemy`.
         enemy_shoots: If False, enemies of the heuristic only move.
         attack_mode: "closest" or "random": the ally that enemies of the heuristic choose in range.
         map_width: Width of the map, greater than 0.
@@ -552,9 +551,9 @@ class Smax(wd.Environment):
         see_enemy_actions: If True, last actions of opponents are observed.
         won_battle_bonus: Reward of a victory.
         walls_cause_death: If True, units at the border of the map die.
-        max_steps: Number of steps after which the next one ends the episode, 1 or more.
-        smacv2_position_generation: If True, positions are drawn as in SMACv2; None: if the scenario says so.
-        smacv2_unit_type_generation: If True, types are drawn as in SMACv2; None: if the scenario says so.
+        max_steps: The episode is truncated after one step more than this number, 1 or more.
+        smacv2_position_generation: If True, positions are sampled as in SMACv2; None: as the scenario specifies.
+        smacv2_unit_type_generation: If True, types are sampled as in SMACv2; None: as the scenario specifies.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range.
@@ -573,16 +572,11 @@ class Smax(wd.Environment):
     """
 
     name = "smax"
-    original_names: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        (
-            "num_allies",
-            "num_enemies",
-            "num_agents_per_team",
-            "smacv2_position_generation",
-            "smacv2_unit_type_generation",
-        ),
-        "scenario",
-    )
+    original_names: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("num_allies", "num_enemies", "num_agents_per_team", "map_name"), "scenario"),
+        "observation_type": "Observations are those of observation_type='unit_list'.",
+        "action_type": "Actions are those of action_type='discrete'.",
+    }
     parity: ClassVar[Mapping[str, Any]] = {
         "title": "a reference in NumPy",
         "tolerance": 1e-4,
@@ -665,9 +659,9 @@ class Smax(wd.Environment):
         """Return units of full health at the origin; ``reset`` draws their positions on the device.
 
         Per unit, allies first: ``loc_x``, ``loc_y``, ``health`` and ``cooldown`` in seconds, float32; ``unit_type``
-        (uint8) and ``last_action`` (int32); for enemies of the heuristic ``goal_x``, ``goal_y``, the place to which
-        they go without allies in sight, float32, and ``focus``, the ally at which they shoot, -1 for none, int32.
-        ``features``: what others observe of it, except its position, float32. Per agent: ``active`` (bool: alive).
+        (uint8) and ``last_action`` (int32); for enemies of the heuristic ``goal_x``, ``goal_y``, their destination
+        without allies in sight, float32, and ``focus``, the ally at which they shoot, -1 for none, int32.
+        ``features``: the observed features except the position, float32. Per agent: ``active`` (bool: alive).
         ``world_state``: the state for centralized critics, float32.
         """
         kinds = np.array([*self.scenario.allies, *self.scenario.enemies], np.uint8)

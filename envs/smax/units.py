@@ -1,4 +1,4 @@
-"""Unit types of ``smax``, and the armies that the names of scenarios stand for."""
+"""Unit types of ``smax``, and the armies of scenarios by name."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ WEAPON_COOLDOWN = (0.61, 1.07, 1.87, 0.86, 0.5, 0.59)
 NUM_TYPES = len(LETTERS)
 MOST_UNITS = 500
 
-_ARMY = re.compile(rf"(?:[1-9]\d*[{''.join(LETTERS)}])+")
-_OF_SMACV2 = re.compile(r"smacv2_([1-9]\d*)_units")
+_NUMBER = "[1-9][0-9]{0,5}"
+_ARMY = re.compile(rf"(?:{_NUMBER}[{''.join(LETTERS)}])+")
+_OF_SMACV2 = re.compile(rf"smacv2_({_NUMBER})_units")
 
 
 class Scenario(NamedTuple):
@@ -73,7 +74,7 @@ def _army(text: str) -> list[int]:
     if not _ARMY.fullmatch(text):
         return []
     types = list(LETTERS)
-    groups = [(min(int(number), MOST_UNITS + 1), letter) for number, letter in re.findall(r"(\d+)(\D)", text)]
+    groups = [(int(number), letter) for number, letter in re.findall(r"(\d+)(\D)", text)]
     return [types.index(letter) for number, letter in groups for _ in range(number)]
 
 

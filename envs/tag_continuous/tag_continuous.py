@@ -34,7 +34,7 @@ def step(
     # out
     rewards, terminated,
 ):  # fmt: skip
-    """Move every agent; once all have moved, check for every runner in the game if it is tagged."""
+    """Move every agent; once all have moved, check which runners in the game are tagged."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
 
     playing = active[env, agent]
@@ -125,10 +125,10 @@ def observe_nearest(
 ):  # fmt: skip
     """Write ``observations [7 * K + 1]``: seven blocks of the K nearest agents in the game, and the time.
 
-    A single pass over the agents maintains the K nearest so far in ascending order; most others are rejected by one
-    comparison with the last of them. An entry without a neighbour holds the agent itself, whose difference to itself is
-    the required zero. The insertion is branchless and, once unrolled, free of indexing, so that both short lists stay
-    in registers.
+    A single pass over the agents maintains the K nearest so far in ascending order; most agents are rejected by one
+    comparison with the last entry. An entry without a neighbour holds the agent itself, so that differences are zero as
+    required. The insertion is branchless and, once unrolled, free of indexing, so that both short lists stay in
+    registers.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     nearest = cuda.local.array(num_other_agents_observed, np.int32)
@@ -181,7 +181,7 @@ def observe_nearest(
 
 @wd.kernel
 def draw(shapes, loc_x, loc_y, direction, in_game, active, is_runner, arrow_length, tagging_reach):
-    """Draw agents as arrowheads, the reach of taggers, and where runners were tagged."""
+    """Draw agents as arrowheads, the tagging distance around taggers, and the places of tags."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y = loc_x[env, agent], loc_y[env, agent]
     if not active[env, agent]:
@@ -254,8 +254,7 @@ class TagContinuous(wd.Environment):
     - Otherwise they are the K = `num_other_agents_observed` nearest agents in the game in ascending order of distance
       (the lowest id first on ties), padded with zeros, B = K. An agent that has left the game observes zeros only.
 
-    Whether an agent is in the game is taken from before the tags of this step, so a runner observes the step in which
-    it is tagged.
+    Agents tagged in this step are observed as still in the game, and a runner observes the step in which it is tagged.
 
     ## Rewards
 
@@ -301,9 +300,9 @@ class TagContinuous(wd.Environment):
         min_turn: Minimum change of the direction in a step.
         num_acceleration_levels: Number of levels from `min_acceleration` to `max_acceleration`, 1 or more; level 0,
             which changes nothing, is additional.
-        num_turn_levels: Number of levels from `min_turn` to `max_turn`, 1 or more; likewise.
+        num_turn_levels: Number of levels from `min_turn` to `max_turn`, 1 or more; level 0 is additional as well.
         edge_hit_penalty: Reward for a move that ends outside the square, 0 or less.
-        use_full_observation: If True, agents observe all others, otherwise the nearest ones in the game.
+        use_full_observation: If True, agents observe all other agents, otherwise the nearest ones in the game.
         num_other_agents_observed: Number K of nearest agents observed, 1 or more.
         tagging_distance: Distance below which a runner is tagged, as a fraction of L, greater than 0 and at most 1.
         tag_reward_for_tagger: Reward of the nearest tagger for a tag, 0 or more.
@@ -403,10 +402,9 @@ class TagContinuous(wd.Environment):
         self._assign_roles()
         self._prepare_constants()
         self.action_space = spaces.MultiDiscrete([self.num_acceleration_levels + 1, self.num_turn_levels + 1])
-        self.controls = {
-            "": {0: self.num_acceleration_levels // 2, 1: self.num_turn_levels // 2},
-            **{"up": {0: self.num_acceleration_levels}, "down": {0: 0}},
-            **{"left": {1: self.num_turn_levels}, "right": {1: 0}},
+        self.controls = {  # level 0 changes nothing, level 1 is the minimum
+            **{"up": {0: self.num_acceleration_levels}, "down": {0: 1}},
+            **{"left": {1: self.num_turn_levels}, "right": {1: 1}},
         }
         others = n - 1 if self.use_full_observation else self.num_other_agents_observed
         self.observation_space = spaces.Box(-np.inf, np.inf, (7 * others + 1,), np.float32)
@@ -441,7 +439,7 @@ class TagContinuous(wd.Environment):
         self.view = (low, high, low, high)
 
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return a start state: everyone at rest and in the game, at a random place, facing along an axis.
+        """Return a start state: all agents at rest and in the game, at random locations, facing along an axis.
 
         Per agent: ``loc_x``, ``loc_y``, ``speed``, ``direction``, ``acceleration`` (float32), ``in_game`` (bool: was
         in the game when the last step began) and ``active`` (bool: still is). Per replica: ``runners_left`` (int32).

@@ -73,7 +73,7 @@ def observe_all(
     # out
     observations,
 ):  # fmt: skip
-    """Write ``observations [4 * num_agents + 1]``: all x, all y, who is the runner, who is oneself, the time."""
+    """Write ``observations [4 * num_agents + 1]``: all x, all y, flags of the runner and of the agent, the time."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     runner = num_taggers
     for other in range(num_agents):
@@ -93,7 +93,7 @@ def observe_nearest(
     # out
     observations,
 ):  # fmt: skip
-    """Write ``observations [6]``: own x and y, the nearest opponent's, whether one is the runner, the time."""
+    """Write ``observations [6]``: own x and y, those of the nearest opponent, a flag of the runner, the time."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     runner = num_taggers
     opponent = runner
@@ -116,7 +116,7 @@ def observe_nearest(
 
 @wd.kernel
 def draw(shapes, loc_x, loc_y, num_agents, num_taggers, mark_size):
-    """Draw a tagger as a square, the runner as a disc; those in one cell side by side, and the cell of a tag."""
+    """Draw taggers as squares, the runner as a disc, agents in the same cell side by side, and the cell of a tag."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y = loc_x[env, agent], loc_y[env, agent]
     before, count = 0, 0

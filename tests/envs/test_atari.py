@@ -320,7 +320,14 @@ def test_wrong_arguments(options: dict[str, Any], told: str) -> None:
         Atari(**options)
 
 
+def test_modes_may_be_numbers_of_numpy() -> None:
+    assert type(Atari(mode=np.int64(1)).mode) is int  # type: ignore[arg-type]
+
+
 def test_states_of_another_game_are_rejected() -> None:
     state = wd.atari.from_ale(started("breakout").cloneState())
     with pytest.raises(DefinitionError, match=r"start_states\[0\] is a state of breakout, but the game is pong"):
+        Atari("pong", start_states=[state])
+    state["registers"][machine.ROM] = 0xF0  # as converted before ROMs had an identity
+    with pytest.raises(DefinitionError, match=r"start_states\[0\] is a state of another game than pong"):
         Atari("pong", start_states=[state])

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from paths import ROOT
+
+import warpdrive as wd
+from warpdrive.envs.atari import beam, games, machine
 
 pytest.importorskip("ale_py", reason="the extra `atari` brings ale-py")
 sys.path.append(str(ROOT / "tools"))
@@ -35,6 +40,24 @@ def test_ram_and_picture_are_those_of_ale(name: str) -> None:
     assert (result.ram, result.registers, result.screen) == (None, None, None)
 
 
+@wd.kernel
+def draw_line(registers, objects, screen):
+    beam.advance(registers, objects, screen, machine.CLOCKS_PER_LINE, 0, 1, True)
+
+
+@pytest.mark.parametrize(("control", "left", "right"), [(0, 3, 3), (2, 1, 2), (4, 3, 3), (6, 3, 3)])
+def test_the_playfield_in_the_colours_of_the_players_covers_the_ball(control: int, left: int, right: int) -> None:
+    """As in ale-py's Carnival, frame 354 of seed 11; where there is no playfield, the ball keeps its colour."""
+    registers, screen = np.zeros(machine.SIZE, np.int32), np.zeros((2, 1, machine.WIDTH), np.uint8)
+    registers[[machine.COLUP0, machine.COLUP1, machine.COLUPF, machine.COLUBK]] = 1, 2, 3, 4
+    registers[machine.PLAYFIELD] = 1  # pixels 0 to 3, and 80 to 83
+    registers[[machine.CTRLPF, machine.ENABL, machine.CHANGED]] = control | 0x20, 2, 0x3F
+    registers[machine.POSITIONS + 4] = 2  # the ball: pixels 2 to 5
+    draw_line[1, 1](registers, np.zeros((6, 4), np.int64), screen)
+    assert screen[0, 0, :8].tolist() == [left] * 4 + [3, 3, 4, 4]
+    assert screen[0, 0, 80:85].tolist() == [right] * 4 + [4]
+
+
 def test_another_action_is_a_difference() -> None:
     """The comparison notices a console that runs otherwise."""
     ale = atari_check.ale_console("breakout", 0)
@@ -45,3 +68,31 @@ def test_another_action_is_a_difference() -> None:
         ale.act(0)
     rams, _, _ = ours.run(atari_check.np.array(inputs, atari_check.np.int32))
     assert (rams[-1] != ale.getRAM()).any()
+
+
+@pytest.mark.parametrize("name", ["entombed", "flag_capture", "gopher", "mario_bros", "name_this_game"])
+def test_a_game_begins_as_after_a_reset_of_ale(name: str) -> None:
+    """Games with presses of SELECT or RESET, or with start actions, of their own."""
+    assert atari_check.compare_start(name, 0, resets=1).differing == []
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "difficulty"),
+    [("alien", 2, 3), ("atlantis", 2, 0), ("berzerk", 3, 0), ("mario_bros", 4, 0), ("ms_pacman", 3, 0), ("pong", 1, 2)],
+)
+def test_a_mode_begins_as_after_a_reset_of_ale(name: str, mode: int, difficulty: int) -> None:
+    """Games in which SELECT is pressed for 1, 2, 5 or 10 frames, or later."""
+    assert atari_check.compare_start(name, 0, 1, mode, difficulty).differing == []
+
+
+def test_the_command_says_which_bytes_begin_otherwise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Gopher with a press of RESET less than ale-py's, whose generator of random numbers is two bytes."""
+    monkeypatch.setitem(games.GAMES, "gopher", replace(games.GAMES["gopher"], resets=2))
+    monkeypatch.setattr(sys, "argv", ["atari_check.py", "pong", "gopher", "--starts"])
+    assert atari_check.main() == 1
+    printed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert printed[0] == "pong memory at the beginning is equal"
+    assert printed[1].startswith("gopher memory at the beginning differs in ") and "0xd7 0xd8" in printed[1]
+    assert printed[2] == "memory at the beginning is equal in 1 of 2 games"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import warpdrive as wd
 from warpdrive.envs.atari import ale_state, machine
 from warpdrive.envs.atari.ale_conversion import from_ale, to_ale
+from warpdrive.envs.atari.games import GAMES
+from warpdrive.errors import DefinitionError
 
 ale_py = pytest.importorskip("ale_py", reason="the extra `atari`")
 
@@ -25,6 +29,8 @@ CARTRIDGES = {
     "robotank": "FE",
 }
 PROGRAM = 0x80
+INDICES = ((machine.BANK, 3, 0x2000), (machine.POSITIONS, 5, 160), (machine.GRP0, 4, 256))
+"""First register, number of registers and end of the range of those that index arrays."""
 
 
 def game(name: str, frames: int = 0) -> Any:
@@ -177,3 +183,71 @@ def test_bytes_that_are_no_state_are_rejected() -> None:
         ale_state.parse(serialized + b"more")
     with pytest.raises(TypeError, match=r"ale\.cloneState\(\), or its bytes, found ALEInterface"):
         from_ale(game("pong"))
+
+
+def test_damaged_words_of_a_state_are_refused_or_harmless() -> None:
+    """Every word of states with banks, with values that index beyond all arrays: no other exception, no such index."""
+    refused = 0
+    for name in ("tutankham", "elevator_action"):
+        serialized = game(name, 50).cloneState().serialize()
+        text = ale_state.parse(serialized).random  # any is accepted
+        begin = serialized.index(text)
+        for place in [*range(0, begin, 4), *range(begin + len(text), len(serialized) - 3, 4)]:
+            for value in (-1, 1000, 0x70000000):
+                damaged = serialized[:place] + struct.pack("<i", value) + serialized[place + 4 :]
+                try:
+                    registers = from_ale(damaged)["registers"]
+                except ValueError:
+                    refused += 1
+                    continue
+                for first, count, end in INDICES:
+                    values = registers[first : first + count]
+                    assert ((values >= 0) & (values < end)).all(), (name, place, value)
+    assert refused > 500
+
+
+def test_the_message_names_the_damaged_register() -> None:
+    state = state_of(game("tutankham"))
+    state.cartridge.banks[1] = 9
+    told = r"the state of ale-py is damaged: BANK\[1\] is 9216, but it must be from 0 to 7168"
+    with pytest.raises(DefinitionError, match=told):
+        from_ale(state)
+    state = state_of(game("pong"))
+    state.tia.positions[4] = 160
+    with pytest.raises(DefinitionError, match=r"POSITIONS\[4\] is 160, but it must be from 0 to 159"):
+        from_ale(state)
+
+
+def test_a_console_of_another_game_is_no_state_of_the_template() -> None:
+    pong, breakout = game("pong").cloneState(), game("breakout").cloneState()
+    env = wd.EnvWrapper(wd.make("atari/breakout", obs_type="ram"), env_backend="cpu")
+    for arrays in (from_ale(breakout), env.state(0)):
+        to_ale(arrays, breakout)
+        with pytest.raises(DefinitionError, match="arrays is a state of breakout, but the game is pong"):
+            to_ale(arrays, pong)
+
+
+def test_snapshots_of_another_game_or_with_impossible_values_are_refused() -> None:
+    options = {"obs_type": "ram", "full_action_space": True}
+    pong, breakout = (
+        wd.EnvWrapper(wd.make(f"atari/{name}", **options), 3, "cpu", reset_pool_size=3) for name in ("pong", "breakout")
+    )
+    before = pong.ctx.save_state()
+    with pytest.raises(DefinitionError, match="the snapshot is a state of breakout, but the game is pong"):
+        pong.ctx.load_state(breakout.ctx.save_state())
+    for name, index, value in (("registers", machine.PARITY, 7), ("registers", machine.GRP0, -1), ("held", 0, 18)):
+        damaged = wd.EnvWrapper(pong.env, 3, "cpu", reset_pool_size=3)
+        damaged.ctx[name][2, index] = value
+        with pytest.raises(DefinitionError, match=f"damaged: .* is {value}, but it must be from 0 to"):
+            pong.ctx.load_state(damaged.ctx.save_state())
+    assert (pong.ctx.save_state() == before).all()
+    pong.ctx["registers"][:, machine.ROM] = 0xF0  # as saved before ROMs had an identity: what was written to port A
+    unmarked = pong.ctx.save_state()
+    pong.ctx.load_state(before)
+    pong.ctx.load_state(unmarked)
+    assert (pong.ctx["registers"][:, machine.ROM] == 0xF0).all()
+
+
+def test_roms_have_identities_of_their_own() -> None:
+    numbers = {machine.identity(game.md5) for game in GAMES.values()}
+    assert len(numbers) == len(GAMES) and min(numbers) > 0xFF

@@ -177,6 +177,21 @@ def test_steps_that_have_no_order_are_those_of_magent2(replicas_of):
     assert fallen > 5
 
 
+def test_minimap_is_that_of_magent2_without_its_mark_of_the_own_square():
+    battle_v4 = pytest.importorskip("magent2.environments.battle_v4")
+    width, map_size = 2 * VIEW + 1, 39  # squares of 3 x 3 cells in both
+    views, _ = battle_v4.parallel_env(map_size=map_size, minimap_mode=True).reset(seed=0)
+    game = MAgent2(map_size, minimap=True)
+    state = game.state()
+    seen = game.env.reference_observe(state)
+    for agent, view in enumerate(views.values()):
+        shares = view[..., [3, 6]].transpose(2, 0, 1).copy()
+        shares[:, state["loc_y"][agent] * width // map_size, state["loc_x"][agent] * width // map_size] -= 1
+        np.testing.assert_allclose(seen[agent, 5:7], shares, atol=1e-6)
+        location = seen[agent, 7:].transpose(1, 2, 0) * (map_size - 1) / map_size
+        np.testing.assert_allclose(location, view[..., 7:], atol=1e-6)
+
+
 def test_friends_walls_and_what_is_off_the_map_are_not_hurt(replicas_of):
     env = Battle(**SMALL, walls=[(1, 1)])
     replicas = replicas_of(env)
@@ -294,6 +309,9 @@ def test_blocks_mirror_each_other():
         ({"view_range": 0}, "view_range is 0"),
         ({"walls": [(45, 0)]}, "walls is .* from 0 to 44"),
         ({"walls": [(1,)]}, "walls is"),
+        ({"walls": [(1, 2, 3, 4)]}, r"walls is \[\(1, 2, 3, 4\)\], but it must be a list of cells"),
+        ({"walls": [1, 2]}, r"walls is \[1, 2\]"),
+        ({"walls": [[[1, 2], [3, 4]]]}, r"walls is \[\[\[1, 2\], \[3, 4\]\]\]"),
         ({"walls": [(18, 14)]}, r"walls has the cell \(18, 14\), but agent 0 starts there"),
         ({"minimap": 1}, "minimap is 1"),
     ],

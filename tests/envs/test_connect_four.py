@@ -60,6 +60,21 @@ def played(replicas, columns):
     return outcome
 
 
+def test_a_full_board_that_a_user_has_written_is_a_draw(replicas_of):
+    """The step counter of the episode does not matter."""
+    replicas = replicas_of(ConnectFour(starts="red"))
+    row, column = np.indices((6, 7))
+    pairs = (column + 2 * (row % 2)) // 2 % 2  # no more than two in a line
+    discs = np.stack([pairs, 1 - pairs]).astype(np.uint8)
+    discs[:, :2, 6] = 0
+    ctx = replicas.wrapper.ctx
+    ctx["discs"][0] = torch.from_numpy(discs)
+    ctx["height"][0] = torch.tensor([6, 6, 6, 6, 6, 6, 4], dtype=torch.uint8)
+    assert not played(replicas, [6]).done
+    outcome = played(replicas, [6])
+    assert outcome.terminated and outcome.rewards.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize(
     "columns",
     [

@@ -49,7 +49,7 @@ class Compiler(PyCudaBackend):
     ("name", "config"),
     [
         ("tag_gridworld", {}),
-        ("tag_gridworld", {"num_taggers": 40, "use_full_observation": False}),
+        pytest.param("tag_gridworld", {"num_taggers": 40, "use_full_observation": False}, marks=pytest.mark.exhaustive),
         ("tag_continuous", {"num_taggers": 5, "num_runners": 105}),
         ("tag_continuous", {"num_runners": 20, "use_full_observation": False, "num_other_agents_observed": 5}),
         ("cartpole", {}),

@@ -103,6 +103,16 @@ def test_states_in_the_middle_of_games(name, replicas_of):
     assert shared > 0 or name != "crowded"  # the rare case is among them
 
 
+def test_without_sight_players_observe_themselves_only():
+    env = LevelBasedForaging(players=3, field_size=3, sight=0)
+    wrapper = wd.EnvWrapper(env, num_envs=20, env_backend="cpu")
+    seen = wrapper.reset(seed=1)
+    for e in range(20):
+        state = {name: np.array(value) for name, value in wrapper.state(e).items()}
+        np.testing.assert_array_equal(seen[e].numpy(), env.reference_observe(state))
+    assert (seen[:, :, 6:8] == 0).all() and (seen[:, :, 9:11] == -1).all()
+
+
 def test_random_states_agree():
     """Foods as they are spawned, some of them loaded, and players anywhere else, also several on a cell."""
     env = LevelBasedForaging(
@@ -300,7 +310,7 @@ def test_an_episode_starts_anew():
         ({"max_num_food": 0}, "max_num_food is 0"),
         ({"field_size": 2}, "field_size is 2"),
         ({"field_size": [5, 5, 5]}, "a list of two"),
-        ({"sight": 0}, "sight is 0"),
+        ({"sight": -1}, "sight is -1"),
         ({"max_episode_steps": 0}, "max_episode_steps is 0"),
         ({"min_player_level": 3}, "max_player_level is 2, but min_player_level is 3"),
         ({"max_player_level": [1, 2, 3]}, "a list of 2, one for each player"),

@@ -116,6 +116,16 @@ def test_a_collision_of_two_stops_all(replicas_of):
     np.testing.assert_array_equal(outcome.after["position"], outcome.before["position"])
 
 
+def test_observations_follow_a_timestep_that_a_user_writes(replicas_of):
+    replicas = replicas_of(Overcooked(horizon=100))
+    urgent = []
+    for timestep in (10, 90, 10, 59, 60):
+        replicas.wrapper.ctx["timestep"].fill_(timestep)
+        urgent.append(replicas.step([[STAY, STAY]])[0].observations[..., -1])
+    np.testing.assert_array_equal([layer.min() for layer in urgent], [0, 1, 0, 0, 1])
+    np.testing.assert_array_equal([layer.max() for layer in urgent], [0, 1, 0, 0, 1])
+
+
 @pytest.mark.parametrize("old", [False, True])
 def test_a_soup_from_the_pot_to_the_serving_area(replicas_of, old):
     """The pot is north of (1, 2), onions west of (1, 1), dishes south of (2, 1), the serving area south of (2, 3)."""
@@ -192,8 +202,17 @@ def test_shaping_can_be_annealed():
         ({"layout": "{'grid': 1}"}, "grid is 1, but it must be the text"),
         ({"layout": "{1"}, "layout is a text with braces, but no dictionary"),
         ({"params_to_overwrite": {"cook_tim": 1}}, "layout has the key 'cook_tim', expected one of"),
+        ({"layout": f"{'P' * 257}\n{'O12D'.ljust(256)}S\n{'X' * 257}"}, "grid has 257 pots, but it can have 256"),
+        ({"params_to_overwrite": {"start_all_orders": 3}}, "start_all_orders is 3, but it must be a list of orders"),
         ({"params_to_overwrite": {"start_all_orders": [["onion"]]}}, "start_all_orders has ['onion'], expected"),
+        (
+            {"params_to_overwrite": {"start_all_orders": [{"ingredients": [["onion"]]}]}},
+            "start_all_orders has {'ingredients': [['onion']]}, expected",
+        ),
         ({"params_to_overwrite": {"onion_value": 1}}, "layout has onion_value, expected one of delivery_reward"),
+        ({"params_to_overwrite": {"tomato_value": 1}}, "layout has tomato_value, expected one of delivery_reward"),
+        ({"params_to_overwrite": {"onion_time": 2**31 - 1, "tomato_time": 0}}, "onion_time is 2147483647, but it must"),
+        ({"params_to_overwrite": {"rew_shaping_params": {1: 2, "a": 3}}}, "rew_shaping_params has the keys [1, 'a']"),
         ({"params_to_overwrite": {"recipe_times": [1, 2]}}, "recipe_times is [1, 2], expected a list with one number"),
         (
             {"layout": "counter_circuit", "old_dynamics": True},

@@ -31,6 +31,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         "normalised_coordinates": True,
     },
     "dict": {"n_agents": 5, "msg_bits": 2, "observation_type": "dict", "normalised_coordinates": True},
+    "own_cell": {"n_agents": 3, "sensor_range": 0, "max_inactivity_steps": 30},
     "image_dict": {
         "n_agents": 5,
         "observation_type": "image_dict",
@@ -51,7 +52,7 @@ STEPS = 500
 PARAMETERS = {**{name: dict(gymnasium.spec(name).kwargs) for name in REGISTERED}, **OTHERS}
 
 
-@pytest.mark.parametrize("name", ["rware-tiny-4ag-v2", "messages", "image_dict"])
+@pytest.mark.parametrize("name", ["rware-tiny-4ag-v2", "messages", "image_dict", "own_cell"])
 def test_episodes_are_those_of_rware(name):
     """Nothing but the start state is shared: whole episodes are played by both."""
     found = wd.testing.check_parity(wd.make("rware", **PARAMETERS[name]), episodes=0, steps=STEPS, seed=4, replicas=5)
@@ -257,7 +258,7 @@ def test_start_states_are_uniform():
         ({"column_height": 0}, "column_height is 0"),
         ({"shelf_rows": 0}, "shelf_rows is 0"),
         ({"msg_bits": -1}, "msg_bits is -1"),
-        ({"sensor_range": 0}, "sensor_range is 0"),
+        ({"sensor_range": -1}, "sensor_range is -1"),
         ({"request_queue_size": 33}, "request_queue_size is 33, but it must be a whole number from 0 to 32"),
         ({"max_steps": 0}, "max_steps is 0"),
         ({"max_inactivity_steps": 0}, "max_inactivity_steps is 0"),

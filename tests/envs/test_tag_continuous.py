@@ -347,6 +347,18 @@ class TestObservations:
                 assert flags.tolist() == [1.0, 0.0]  # only the other runner is left to be seen
 
 
+def test_keys_of_people_choose_the_extreme_changes_and_none_without_a_key():
+    env = TagContinuous(min_acceleration=-0.5, max_turn=1.0)
+    tables, extremes = (
+        (env.acceleration_table, env.turn_table),
+        {"up": 1.0, "down": -0.5, "left": 1.0, "right": -np.pi / 2},
+    )
+    assert "" not in env.controls and tables[0][0] == tables[1][0] == 0
+    for key, extreme in extremes.items():
+        ((component, level),) = env.controls[key].items()
+        assert tables[component][level] == np.float32(extreme)
+
+
 class TestStartStates:
     def test_everyone_at_rest_and_in_the_game(self):
         env = TagContinuous(num_taggers=20, num_runners=180, grid_length=4.0)
@@ -387,6 +399,7 @@ class TestStartStates:
         ({"num_taggers": 0}, "num_taggers is 0, but it must be a whole number of 1 or more"),
         ({"num_runners": 1.5}, "num_runners is 1.5"),
         ({"grid_length": 0}, "grid_length is 0, but it must be a finite number greater than 0"),
+        ({"grid_length": 10**400}, "grid_length is 1000.*, but it must be a finite number greater than 0"),
         ({"grid_length": float("inf")}, "grid_length is inf"),
         ({"episode_length": "100"}, "episode_length is '100'"),
         ({"seed": 1.0}, "seed is 1.0"),
