@@ -1,7 +1,7 @@
 """Evaluation of policies: means over whole episodes, with the same number of episodes in each replica.
 
-The acting models are copies (``rollout/actor_copies.py``), which take over the learned parameters and keep their own
-state between steps: buffers of an actor that are not persistent (``Actor.kept_between_steps``).
+The acting models are copies (``rollout/actor_copies.py``) with the learned parameters and their own state between
+steps: buffers of an actor that are not persistent (``Actor.kept_between_steps``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_REPLICAS = 1000
 FEWEST_EPISODES, MAX_EPISODES = 50, 1000
 OnProgress = Callable[[int, int], object]
 """Function called with the number of finished episodes, and of all episodes."""
-_STEPS_AT_ONCE = 16  # between two looks, from the host, at whether all have finished
+_STEPS_AT_ONCE = 16  # steps between two checks by the host of the end of all episodes
 
 
 def fitting_episodes(total_steps: int, episode_length: int) -> int:
@@ -34,14 +34,14 @@ class EvaluationResult:
     """Result of an evaluation.
 
     Attributes:
-        episodes: number of episodes.
-        mean_return: mean over episodes of the mean return of the tag's agents, by policy tag.
-        std_return: standard deviation of the same over episodes, by policy tag.
-        mean_length: steps per episode.
-        terminated_fraction: fraction of the episodes that ended other than by the time limit.
+        episodes: Number of episodes.
+        mean_return: Mean over episodes of the mean return of the tag's agents, by policy tag.
+        std_return: Standard deviation of the same over episodes, by policy tag.
+        mean_length: Steps per episode.
+        terminated_fraction: Fraction of the episodes that terminated; the others were truncated.
         elo: Elo rating of each policy tag whose past versions act for another tag; the initial policy has 0.
-        episode_returns: return of each episode, by policy tag.
-        episode_lengths: steps of each episode.
+        episode_returns: Return of each episode, by policy tag.
+        episode_lengths: Steps of each episode.
     """
 
     episodes: int
@@ -76,11 +76,11 @@ class Evaluator:
     short ones. Episode k of replica e counts if ``k * num_envs + e < num_episodes``.
 
     Args:
-        env: new replicas, for evaluations only; at most ``num_episodes``.
-        models: actors by policy tag; agents of the other tags act uniformly at random.
-        num_episodes: number of episodes that count.
+        env: New replicas, for evaluations only; at most ``num_episodes``.
+        models: Actors by policy tag; agents of the other tags act uniformly at random.
+        num_episodes: Number of episodes that count.
         deterministic: If True, take the most probable action instead of sampling.
-        graphs: repetition of steps; None: without CUDA graphs.
+        graphs: Repetition of steps; None: without CUDA graphs.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Evaluator:
         """Play ``num_episodes`` episodes with the current parameters of the models.
 
         Args:
-            on_progress: called occasionally.
+            on_progress: Called occasionally.
         """
         self._env.load_state(self._start)
         self._loop.prepare(self._actors)
@@ -120,6 +120,10 @@ class Evaluator:
     def num_envs(self) -> int:
         """Number of replicas."""
         return self._env.num_envs
+
+    def close(self) -> None:
+        """Close the replicas. The results remain available, but :meth:`play` does not."""
+        self._env.close()
 
     def episode_returns(self) -> dict[str, Tensor]:
         """Return the return of each counted episode, ``[episodes]`` on the host by policy tag.

@@ -19,10 +19,10 @@ class Evaluations:
     """Factory of evaluators for the policies of a learner; training is not affected.
 
     Args:
-        learner: provides the policies, the environment and the configuration.
+        learner: Provides the policies, the environment and the configuration.
 
     Attributes:
-        backend: backend on the device of evaluations.
+        backend: Backend on the device of evaluations.
     """
 
     def __init__(self, learner: Learner) -> None:
@@ -44,9 +44,9 @@ class Evaluations:
         """Return the Elo rating of each policy with past versions as opponents, from a finished evaluation.
 
         Args:
-            evaluator: evaluator of the episodes.
-            past: result of :meth:`ratings_of_past_versions` when the evaluation began.
-            random: policy tags whose agents acted at random.
+            evaluator: Evaluator of the episodes.
+            past: Result of :meth:`ratings_of_past_versions` when the evaluation began.
+            random: Policy tags whose agents acted at random.
 
         Returns:
             Elo ratings by policy tag.
@@ -61,7 +61,7 @@ class Evaluations:
         return elo
 
     def take_ratings(self, elo: Mapping[str, float]) -> None:
-        """Set the Elo ratings that an evaluation gave the policies, for snapshots taken from now on."""
+        """Set the Elo ratings of the policies from an evaluation, for later snapshots."""
         for opponent in self.learner.opponents.values():
             if isinstance(opponent, SelfPlay) and opponent.config.of in elo:
                 opponent.rating = elo[opponent.config.of]
@@ -86,12 +86,12 @@ class Evaluations:
         The copies have the current weights until they are refreshed.
 
         Args:
-            num_episodes: see ``Trainer.evaluate``.
-            random: see ``Trainer.evaluate``.
-            deterministic: see ``Trainer.evaluate``.
-            seed: see ``Trainer.evaluate``.
-            graphs: repetition of steps; None: that of rollouts, or "auto" if evaluations are on another device.
-            models: actors by policy tag; None: policies and opponents of this run, the pool's versions for self-play.
+            num_episodes: See ``Trainer.evaluate``.
+            random: See ``Trainer.evaluate``.
+            deterministic: See ``Trainer.evaluate``.
+            seed: See ``Trainer.evaluate``.
+            graphs: Repetition of steps; None: that of rollouts, or "auto" if evaluations are on another device.
+            models: Actors by policy tag; None: policies and opponents of this run, the pool's versions for self-play.
 
         Returns:
             The copies and the evaluator.

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
 
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.errors import CheckpointError, WarpDriveError
+from warpdrive.errors import CheckpointError, WarpDriveError, shown
 from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.checkpoint.checkpoint import Which, find_checkpoint, read_models
-from warpdrive.training.config.schema import RunConfig, SelfPlayConfig
+from warpdrive.training.config.load import config_of_checkpoint
+from warpdrive.training.config.schema import SelfPlayConfig
 from warpdrive.training.inference.trained_policy import TrainedPolicy, load_policy
 from warpdrive.training.models.base import Actor
 from warpdrive.training.opponents.elo import league_ratings
@@ -26,9 +28,9 @@ class Player:
     """Policies of a checkpoint.
 
     Attributes:
-        name: name in tables.
-        policies: policies by policy tag; for self-play the current one. Agents of other tags act at random.
-        learned: tags that were trained.
+        name: Name in tables.
+        policies: Policies by policy tag; for self-play the current one. Agents of other tags act at random.
+        learned: Tags that were trained.
     """
 
     name: str
@@ -43,17 +45,17 @@ class Player:
 
 @dataclass(frozen=True)
 class Match:
-    """Episodes of one player against another, with places exchanged.
+    """Episodes of one player against another, with sides swapped.
 
-    In an episode ``one`` controls a tag that it learned and ``other`` all others; then they exchange places, from the
+    In an episode ``one`` controls a tag that it learned and ``other`` all other tags; then they swap sides, from the
     same start state. The higher of the two returns of the tag wins.
 
     Attributes:
-        one, other: the players.
-        tag: policy tag that they controlled in turn.
-        episodes: number of pairs of episodes.
-        return_of_one, return_of_other: mean returns of the tag.
-        won, drawn: fractions of the pairs that ``one`` won, and that were drawn.
+        one, other: The players.
+        tag: Policy tag that they controlled in turn.
+        episodes: Number of pairs of episodes.
+        return_of_one, return_of_other: Mean returns of the tag.
+        won, drawn: Fractions of the pairs that ``one`` won, and that were drawn.
     """
 
     one: str
@@ -75,23 +77,26 @@ def load_player(source: str | Path, which: Which = "latest", trust: bool = False
     """Load the policies of a run or checkpoint; ``trust`` as in ``wd.load_policy``.
 
     Args:
-        source: a checkpoint folder, or a run: its folder or name.
-        which: checkpoint of a run: ``"latest"`` or ``"best"``.
-        trust: see ``wd.load_policy``.
+        source: A checkpoint folder, or a run: its folder or name.
+        which: Checkpoint of a run: ``"latest"`` or ``"best"``.
+        trust: See ``wd.load_policy``.
 
     Returns:
         The player.
 
     Raises:
-        CheckpointError: there is no checkpoint, or it has no trained policy.
+        CheckpointError: If there is no checkpoint, it is damaged, or it has no trained policy.
     """
     folder = find_checkpoint(source, which)
-    config = RunConfig.model_validate(read_models(folder).config)
+    config = config_of_checkpoint(read_models(folder).config, folder)
     learned = tuple(tag for tag, settings in config.policy.items() if isinstance(settings, LearningConfig))
     if not learned:
         raise CheckpointError(f"{folder}: has no trained policy")
     policies = {tag: load_policy(folder, tag, trust=trust) for tag in learned}
     past = {tag: settings.of for tag, settings in config.policy.items() if isinstance(settings, SelfPlayConfig)}
+    for tag, of in past.items():
+        if of not in policies:
+            raise CheckpointError(f"{folder}: damaged: the policy of '{tag}', {shown(of)}, was not trained")
     return Player(str(source), {**policies, **{tag: policies[of] for tag, of in past.items()}}, learned)
 
 
@@ -105,17 +110,17 @@ def play_matches(
     """Play the matches of pairs of players in the environment of ``trainer``.
 
     Args:
-        trainer: provides the environment and settings; its policies play only if they are among the players.
-        pairs: pairs of players.
-        episodes: number of episodes for each pair, tag and place.
-        seed: seed of start states and sampling; None: derived from the run's seed.
+        trainer: Provides the environment and settings; its policies play only if they are among the players.
+        pairs: Pairs of players.
+        episodes: Number of episodes for each pair, tag and side.
+        seed: Seed of start states and sampling; None: derived from the run's seed.
         deterministic: If True, take the most probable action instead of sampling.
 
     Returns:
         The matches.
 
     Raises:
-        WarpDriveError: the environment has one policy tag, a pair has no learned tag in common, or the spaces of a
+        WarpDriveError: If the environment has one policy tag, a pair has no learned tag in common, or the spaces of a
             player are not the environment's.
     """
     tags = trainer.env.policy_tags
@@ -139,7 +144,8 @@ def play_matches(
                 models = {**against.models, tag: with_tag.models[tag]}
                 _, evaluator = trainer.evaluations.evaluator(episodes, (), deterministic, seed, models=models)
                 before = shown.completed
-                evaluator.play(lambda done, _, before=before: shown.reach(before + done))  # type: ignore[misc]
+                with closing(evaluator):
+                    evaluator.play(lambda done, _, before=before: shown.reach(before + done))  # type: ignore[misc]
                 shown.reach(before + episodes)
                 returns.append(evaluator.episode_returns()[tag])
             ours, theirs = returns

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.episode_log import BEGAN_MIDWAY
-from warpdrive.errors import ConfigError, nearest, shown
+from warpdrive.errors import ConfigError
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.compiled.rollout import native_rollout
 from warpdrive.training.config.schema import RunConfig
+from warpdrive.training.config.validate import check_random
 from warpdrive.training.distributed.consistency import check_weights
 from warpdrive.training.distributed.devices import backend_at, check_rollout_device
 from warpdrive.training.distributed.process_group import UNSHARDED, ProcessGroup, Sharding, Share, tensors_of
@@ -29,29 +30,29 @@ from warpdrive.training.rollout.rollout_copy import RolloutCopy
 
 
 class Learner:
-    """Policies that learn in the replicas of an environment.
+    """Policies, trained in the replicas of an environment.
 
     Args:
-        env: the training replicas of this process.
-        config: the validated configuration.
-        process_group: process group of the training.
-        share: range of the replicas of ``env`` among those of all processes.
+        env: The training replicas of this process.
+        config: The validated configuration.
+        process_group: Process group of the training.
+        share: Range of the replicas of ``env`` among those of all processes.
 
     Attributes:
-        env, config, process_group, share: as given.
-        backend: backend on the device of the updates.
-        policies: learning policies, by policy tag.
-        opponents: actors that are not trained, by policy tag; tags whose agents act at random are in neither.
-        rollout: the last collected rollout.
-        graphs: repetition of rollout steps (CUDA graphs).
-        updates: number of updates so far.
-        env_steps: number of environment steps so far.
-        ahead: True if the processes that do not learn have begun the next rollout.
-        episodes: sums over this process's episodes, as reported by ``episode_statistics``, recorded before the next
+        env, config, process_group, share: As given.
+        backend: Backend on the device of the updates.
+        policies: Learning policies, by policy tag.
+        opponents: Actors that are not trained, by policy tag; tags whose agents act at random are in neither.
+        rollout: The last collected rollout.
+        graphs: Repetition of rollout steps (CUDA graphs).
+        updates: Number of updates so far.
+        env_steps: Number of environment steps so far.
+        ahead: True if the processes that do not train have begun the next rollout.
+        episodes: Sums over this process's episodes, as reported by ``episode_statistics``, recorded before the next
             rollout was begun.
 
     Raises:
-        ConfigError: the devices of the configuration do not fit the environment.
+        ConfigError: If the devices of the configuration do not fit the environment.
     """
 
     def __init__(self, env: EnvWrapper, config: RunConfig, process_group: ProcessGroup, share: Share) -> None:
@@ -116,7 +117,7 @@ class Learner:
         """Collect a rollout: ``rollout_length`` steps of every replica.
 
         Raises:
-            GraphError: ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
+            GraphError: If ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
         """
         with self.process_group.collective("collect"):
             self._begin_policies()
@@ -133,14 +134,14 @@ class Learner:
 
     @property
     def can_collect_ahead(self) -> bool:
-        """True if there are processes that do not learn and only collect rollouts."""
+        """True if there are processes that only collect rollouts."""
         return self.config.trainer.dedicated_learner and self.process_group.world_size > 1
 
     def update_ahead(self) -> dict[str, Tensor]:
-        """Run :meth:`update` while the processes that do not learn collect the next rollout, if there are any.
+        """Run :meth:`update` while processes that only collect rollouts, if any, collect the next one.
 
-        :meth:`collect` then skips that rollout. A checkpoint before that would hold experience that nothing has learned
-        from.
+        :meth:`collect` then skips that rollout. A checkpoint before that would contain experience that has not been
+        used.
         """
         if not self.can_collect_ahead:
             return self.update()
@@ -211,31 +212,19 @@ class Learner:
         agents always act at random have none.
 
         Raises:
-            ConfigError: ``random`` names a tag that the environment does not have.
+            ConfigError: If ``random`` names a tag that the environment does not have.
         """
-        self.check_tags(random)
+        check_random(random, self.env.policy_tags)
         return {tag: player.model for tag, player in self._players().items() if tag not in random}
 
     def evaluated_models(self, random: Collection[str] = ()) -> dict[str, Actor]:
         """Return the actors of evaluations; for self-play, the pool's versions, each in a part of the replicas.
 
         Raises:
-            ConfigError: ``random`` names a tag that the environment does not have.
+            ConfigError: If ``random`` names a tag that the environment does not have.
         """
         opponents = {tag: opponent.evaluation_model for tag, opponent in self.opponents.items() if tag not in random}
         return {**self.acting_models(random), **opponents}
-
-    def check_tags(self, random: Collection[str]) -> None:
-        """Raise ``ConfigError`` if ``random`` is no collection of the environment's policy tags."""
-        if isinstance(random, str):
-            raise ConfigError(f"found random = '{random}', expected a list of policy tags: ['{random}']")
-        if not isinstance(random, Collection):
-            raise ConfigError(f"found random = {shown(random)}, expected a list of policy tags")
-        for tag in random:
-            if not isinstance(tag, str) or tag not in self.env.policy_tags:
-                known = ", ".join(self.env.policy_tags)
-                hint = nearest(str(tag), self.env.policy_tags)
-                raise ConfigError(f"unknown policy tag {shown(tag)}, expected one of {known}.{hint}")
 
     def _players(self) -> dict[str, Policy | Opponent]:
         return {**self.policies, **self.opponents}

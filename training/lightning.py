@@ -8,14 +8,14 @@
 
 A batch is a rollout, an epoch a whole run, and a training step an update of all policies.
 
-``WarpDriveModule`` holds a ``wd.Trainer`` and lets Lightning take the gradient steps through
-``Algorithm.optimizer_step``; its checkpoints have the contents of WarpDrive's.
+``WarpDriveModule`` holds a ``wd.Trainer`` whose gradient steps Lightning takes through ``Algorithm.optimizer_step``;
+its checkpoints have the contents of WarpDrive's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer import Trainer
 
 try:
-    from lightning import LightningDataModule, LightningModule
+    from lightning import Callback, LightningDataModule, LightningModule
 except ImportError as missing:
     raise ImportError(
         "warpdrive.training.lightning needs PyTorch Lightning 2, which is not installed: "
@@ -53,14 +53,14 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
     ``ddp_find_unused_parameters_true``). Advantages are normalised, and minibatches sampled, within each process.
 
     Args:
-        source: a run configuration, as accepted by ``load_config``. ``trainer.num_envs``, ``trainer.train_batch_size``
+        source: A run configuration, as accepted by ``load_config``. ``trainer.num_envs``, ``trainer.train_batch_size``
             and ``trainer.total_steps`` are totals over all processes; schedules follow the steps of one process.
             Lightning replaces the section ``saving``.
-        overrides: see ``load_config``.
+        overrides: See ``load_config``.
 
     Attributes:
-        config: the run configuration.
-        engine: the trainer that collects rollouts and updates, after ``fit`` has begun. ``engine.evaluate()`` and
+        config: The run configuration.
+        engine: The trainer that collects rollouts and updates, after ``fit`` has begun. ``engine.evaluate()`` and
             ``engine.save(path)`` work as usual.
     """
 
@@ -92,6 +92,10 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         for tag, policy in self._engine.policies.items():
             policy.algorithm.optimizer_step = self._descend
             self.models[tag.replace(".", "_")] = policy.model
+
+    def configure_callbacks(self) -> list[Callback]:
+        """Return a callback that restores the number of PyTorch's CPU threads after an exception."""
+        return [_OnException(self._threads.close)]
 
     def on_fit_start(self) -> None:
         """Set the number of PyTorch's CPU threads, ``trainer.torch_threads``, until the end of the fit."""
@@ -207,7 +211,7 @@ class RolloutData(LightningDataModule):  # type: ignore[misc]
     """Data module that collects a rollout for each training step, until ``trainer.total_steps`` environment steps.
 
     Args:
-        module: module whose policies act.
+        module: Module whose policies act.
     """
 
     def __init__(self, module: WarpDriveModule) -> None:
@@ -217,6 +221,16 @@ class RolloutData(LightningDataModule):  # type: ignore[misc]
     def train_dataloader(self) -> DataLoader[int]:
         """Return a loader of consecutive rollouts."""
         return DataLoader(_Rollouts(self.module.engine), batch_size=None)
+
+
+class _OnException(Callback):  # type: ignore[misc]
+    """Callback that calls ``clean_up`` after an exception, Ctrl-C included; modules have no such hook."""
+
+    def __init__(self, clean_up: Callable[[], None]) -> None:
+        self.clean_up = clean_up
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self.clean_up()
 
 
 class _Rollouts(IterableDataset[int]):

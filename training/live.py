@@ -1,4 +1,4 @@
-"""Environments and policies live: in a page in which they run."""
+"""``wd.live``: web pages in which environments and policies run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Collection
 from pathlib import Path
 
 from warpdrive.env_wrapper import EnvWrapper
+from warpdrive.errors import WarpDriveError, shown
 from warpdrive.training.algorithms.base import LearningConfig
+from warpdrive.training.config.validate import check_random
 from warpdrive.training.inference.trained_policy import TrainedPolicy
 from warpdrive.training.trainer import Trainer
 from warpdrive.training.web.page import VERIFIED_STEPS, WebPage, check_output
-from warpdrive.training.web.source import Source, learned_by, source_of, with_fitting_pool
+from warpdrive.training.web.source import Source, check_kernels, learned_by, source_of, with_fitting_pool
 
 
 def live(
@@ -26,11 +28,11 @@ def live(
     verified_steps: int = VERIFIED_STEPS,
     trust: bool = False,
 ) -> WebPage:
-    """Return a page in which an environment and its policies run, and people play. A notebook displays it.
+    """Return a web page in which an environment and its policies run, for people to play. Notebooks display it.
 
     ```python
     wd.live("runs/tag_gridworld", "tag.html")
-    wd.live(wd.EnvWrapper("overcooked"))  # random actions, but for those of people
+    wd.live(wd.EnvWrapper("overcooked"))  # random actions, except of human players
     ```
 
     See docs/guides/web.md.
@@ -39,11 +41,11 @@ def live(
         source: A Trainer; a run or a checkpoint; or an EnvWrapper or the name of an environment, whose agents act
             uniformly at random.
         output: File to write, ``.html``; None: no file.
-        replicas: Number of replicas at first.
+        replicas: Initial number of replicas.
         seed: Seed of start states and random numbers; None: that of the source.
         random: Policy tags whose agents act uniformly at random instead.
         deterministic: If True, policies take their most probable action instead of sampling.
-        fps: Steps per second at first.
+        fps: Initial number of steps per second.
         verified_steps: Number of steps that the page can compare with those of the CPU backend.
         trust: If True, code named by a run may be executed even if it is not known here, see
             docs/project/security.md.
@@ -52,14 +54,21 @@ def live(
         The page.
 
     Raises:
-        WarpDriveError: There is no such run or environment, or it cannot be a page.
+        WarpDriveError: There is no such run or environment, it cannot run in a page, or an argument is invalid.
     """
     if output is not None:
         check_output(Path(output))
     if isinstance(source, (str, Path)):
         found = source_of(str(source), seed=seed, random=random, trust=trust)
+    elif not isinstance(source, (Trainer, EnvWrapper)):
+        raise WarpDriveError(
+            f"source is {shown(source)}, expected a Trainer, an EnvWrapper, a run, a checkpoint or the name of an "
+            "environment"
+        )
     else:
         env = source.env if isinstance(source, Trainer) else source
+        check_kernels(env)
+        check_random(random, env.policy_tags)
         own = env.like(1, env.seed if seed is None else seed, env_backend="cpu")
         policies = _policies(source, random) if isinstance(source, Trainer) else {}
         found = Source(with_fitting_pool(own), policies, env.env.name)

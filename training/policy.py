@@ -34,16 +34,16 @@ class Policy:
     """Model that acts for the agents of a tag, its training algorithm and the source of its experience.
 
     Args:
-        tag: policy tag.
-        policy_tags: agent ids by policy tag.
-        config: section of the policy in the run configuration, of a learning algorithm.
-        observation_spaces: observation space of one agent, by policy tag.
-        action_space: action space of one agent.
-        num_envs: number of training replicas.
-        backend: backend on whose device the model lives.
-        seed: seed of the initial parameters and of the order of minibatches.
-        sharding: distribution of the experience over processes.
-        global_state: number of elements of each global state array of the environment in a replica, by name.
+        tag: Policy tag.
+        policy_tags: Agent ids by policy tag.
+        config: Section of the policy in the run configuration, of a learning algorithm.
+        observation_spaces: Observation space of one agent, by policy tag.
+        action_space: Action space of one agent.
+        num_envs: Number of training replicas.
+        backend: Backend on whose device the model is.
+        seed: Seed of the initial parameters and of the order of minibatches.
+        sharding: Distribution of the experience over processes.
+        global_state: Number of elements of each global state array of the environment in a replica, by name.
         update: ``trainer.update`` of the run configuration.
         use_cuda_graph: ``trainer.use_cuda_graph`` of the run configuration.
     """
@@ -149,8 +149,8 @@ class Policy:
         recurrent model starts from its recorded state, which is reset where an episode begins.
 
         Raises:
-            TrainingError: the algorithm learns from a replay buffer: its actor has no log-probabilities, or is not the
-                trained model.
+            TrainingError: If the algorithm learns from a replay buffer: its actor has no log-probabilities, or is not
+                the trained model.
         """
         return self.algorithm.replay(rollout, self.tag)
 
@@ -158,11 +158,11 @@ class Policy:
     def batch(self, rollout: Rollout, gae_lambda: float = 0.95, returns_after_leaving: bool = True) -> Batch:
         """Return a full rollout as rows with value estimates, advantages and returns.
 
-        ``batch.minibatches(count, policy.generator)`` splits it into random minibatches; ``batch.mean(x)`` is the
-        masked mean over the rows of agents in the episode. The discount is :attr:`gamma`.
+        ``batch.minibatches(count, policy.generator)`` splits it into random minibatches; ``batch.masked_mean(x)`` is
+        the mean over the rows of active agents. The discount is :attr:`gamma`.
 
         Args:
-            rollout: the collected rollout.
+            rollout: The collected rollout.
             gae_lambda: GAE coefficient from 0 (one-step TD errors) to 1 (Monte Carlo returns).
             returns_after_leaving: If True, returns of an agent that has left extend to the end of the episode.
 
@@ -170,7 +170,7 @@ class Policy:
             The rows of this policy's agents.
 
         Raises:
-            TrainingError: the algorithm has no value function.
+            TrainingError: If the algorithm has no value function.
         """
         discount, algorithm = Discount(self.gamma, gae_lambda, returns_after_leaving), self.algorithm
         ours = self.tag, algorithm.value_function, self._backend, self.agent_ids
@@ -196,7 +196,7 @@ class Policy:
 
 
 def _seen(rollout: Rollout, tag: str) -> tuple[Observations, Tensor]:
-    """Return the observations before each step, and the weights of the rows: 1 where the agent was in the episode."""
+    """Return the observations before each step, and the weights of the rows: 1 where the agent was active."""
     observations = mapped(lambda seen: seen[:-1].flatten(0, 2), rollout.of("observations", tag))
     weight = torch.ones_like(rollout.rewards) if rollout.active is None else rollout.active.float()
     return observations, of_agents(weight, rollout.agents[tag], dim=2).flatten()

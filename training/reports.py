@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # imports kernels, which readers of run folders do not need
     from warpdrive.training.evaluation import EvaluationResult
 
+A_YEAR = 365 * 24 * 3600.0
+"""Seconds from which on no remaining time is shown: such runs are meant to be interrupted."""
+
 
 @dataclass(frozen=True)
 class UpdateReport:
     """State of a run after a logged update.
 
     Attributes:
-        update: number of updates so far.
-        env_steps: environment steps so far.
-        total_steps: environment steps of the whole run.
-        returns: by policy tag, the mean over the episodes that ended since the last report of the mean return of the
+        update: Number of updates so far.
+        env_steps: Environment steps so far.
+        total_steps: Environment steps of the whole run.
+        returns: By policy tag, the mean over the episodes that ended since the last report of the mean return of the
             tag's agents; None if no episode ended.
-        env_steps_per_second: throughput since the last report.
-        metrics: all logged metrics, by their names in the metrics files.
-        seconds_left: estimate from the throughput so far.
+        env_steps_per_second: Throughput since the last report.
+        metrics: All logged metrics, by their names in the metrics files.
+        seconds_left: Estimate from the throughput so far.
     """
 
     update: int
@@ -39,10 +42,10 @@ class EvaluationReport:
     """Result of an evaluation during training.
 
     Attributes:
-        update: number of updates of the evaluated weights.
-        env_steps: environment steps of the evaluated weights.
-        result: evaluation result.
-        seconds: duration of the evaluation.
+        update: Number of updates of the evaluated weights.
+        env_steps: Environment steps of the evaluated weights.
+        result: Evaluation result.
+        seconds: Duration of the evaluation.
     """
 
     update: int
@@ -57,15 +60,15 @@ class TrainingSummary:
 
     Attributes:
         status: ``"finished"``, ``"interrupted"`` (Ctrl-C, SIGTERM or SIGHUP) or ``"failed"``.
-        run_folder: folder of all outputs.
-        checkpoint: folder of the last checkpoint, or None.
-        updates: number of updates.
-        env_steps: number of environment steps.
-        seconds: wall time of this call of ``train``.
-        returns: by policy tag, as in the last ``UpdateReport`` in which an episode had ended.
-        message: error message, or "".
-        best: checkpoint with the best evaluation, or None.
-        stopped_by: signal that interrupted the run, such as ``"SIGTERM"``, or "".
+        run_folder: Folder of all outputs.
+        checkpoint: Folder of the last checkpoint, or None.
+        updates: Number of updates.
+        env_steps: Number of environment steps.
+        seconds: Wall time of this call of ``train``.
+        returns: By policy tag, as in the last ``UpdateReport`` in which an episode had ended.
+        message: Error message, or "".
+        best: Checkpoint with the best evaluation, or None.
+        stopped_by: Signal that interrupted the run, such as ``"SIGTERM"``, or "".
     """
 
     status: str

@@ -1,10 +1,10 @@
-"""Trainer: rolls out policies in an environment, updates, evaluates, saves and loads them."""
+"""Trainer: collects rollouts in an environment; updates, evaluates, saves and loads policies."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from warpdrive.arguments import check_is, check_within
+from warpdrive.arguments import check_is, check_path, check_within
 from warpdrive.backends.loading import never_uses_gpu
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import CheckpointError, ConfigError, one_line, shown
@@ -61,6 +61,7 @@ from warpdrive.training.run.loop import run_training
 from warpdrive.training.run.state import RunState
 from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer_checks import (
+    check_callbacks,
     check_devices,
     check_populations,
     check_tags,
@@ -82,29 +83,29 @@ class Trainer:
     print(trainer.evaluate(num_episodes=200).mean_return)
     ```
 
-    ``collect`` and ``update`` are the two halves of an iteration, for training loops of your own.
+    ``collect`` and ``update`` are the two halves of an iteration, for custom training loops.
 
     Args:
-        env: the training replicas; or a run configuration (``wd.RunConfig``, or a dictionary with ``env``), without
-            ``config``, which describes them as well.
-        config: a run configuration. A dictionary may leave out ``name``, ``env`` and ``trainer.num_envs``, which are
+        env: The training replicas; or, without ``config``, a run configuration that includes the environment
+            (``wd.RunConfig``, or a dictionary with ``env``).
+        config: A run configuration. A dictionary may leave out ``name``, ``env`` and ``trainer.num_envs``, which are
             then taken from ``env``; without ``env`` the run cannot be loaded from its folder alone.
         policy_tag_to_agent_id_map: None, or equal to the environment's ``policy_tags``.
-        device_id: index of the GPU, if the environment is on one; None: whichever it is on.
-        num_devices: number of processes that train together, each on its device; None: as many as were launched,
+        device_id: Index of the GPU, if the environment is on one; None: whichever it is on.
+        num_devices: Number of processes that train together, each on its device; None: as many as were launched,
             see ``distributed.bootstrap.join``. Each has its own replicas; the sizes in ``config`` are totals.
 
     Attributes:
-        env: as given, or replicas with the same seed of the environment with ``agent_ids``, ``team_reward`` or without
+        env: As given, or replicas with the same seed of the environment with ``agent_ids``, ``team_reward`` or without
             ``parameter_sharing``.
-        process_group: process group of the training.
-        config: the validated configuration.
-        learner: policies, rollouts and updates.
-        evaluations: evaluations of the policies.
-        run_state: state of the run besides what is learned.
+        process_group: Process group of the training.
+        config: The validated configuration.
+        learner: Policies, rollouts and updates.
+        evaluations: Evaluations of the policies.
+        run_state: State of the run besides the policies.
 
     Raises:
-        ConfigError: the configuration is invalid, or does not fit the environment.
+        ConfigError: If the configuration is invalid, or does not fit the environment.
     """
 
     def __init__(
@@ -148,8 +149,8 @@ class Trainer:
         completed run.
 
         Args:
-            on_update: called after each logged update: shorthand for a callback with only this method.
-            callbacks: called at rollouts, updates, evaluations, checkpoints and the end, see ``wd.Callback``. Their
+            on_update: Called after each logged update: shorthand for a callback with only this method.
+            callbacks: Called at rollouts, updates, evaluations, checkpoints and the end, see ``wd.Callback``. Their
                 exceptions are raised here, after everything is saved.
             progress: If True, show progress: a bar on a terminal and in a notebook, elsewhere an occasional line on
                 stderr if training takes more than two seconds. A ``TrainingProgress`` among ``callbacks`` replaces it.
@@ -158,9 +159,11 @@ class Trainer:
             The summary of the run.
 
         Raises:
-            TrainingError: a loss is no longer finite. The last good checkpoint is kept.
-            CheckpointError: another process has continued the run.
+            TrainingError: If a loss is no longer finite. The last good checkpoint is kept.
+            CheckpointError: If another process has continued the run.
+            ConfigError: If ``on_update`` is not a function, or ``callbacks`` are not a list of ``wd.Callback`` objects.
         """
+        check_callbacks(on_update, callbacks)
         going_on, self._resumed = self._resumed, None
         if going_on is None:  # a new run inherits no best or pending evaluation
             self.run_state.best, self.run_state.evaluation_under_way = None, False
@@ -220,7 +223,7 @@ class Trainer:
         """Return the actors of displayed episodes by policy tag; for self-play, the current version of the policy.
 
         Args:
-            random: policy tags to leave out.
+            random: Policy tags to leave out.
         """
         return self.learner.acting_models(random)
 
@@ -228,7 +231,7 @@ class Trainer:
         """Return the actors of evaluations by policy tag; for self-play, versions of the pool, each in some replicas.
 
         Args:
-            random: policy tags to leave out.
+            random: Policy tags to leave out.
         """
         return self.learner.evaluated_models(random)
 
@@ -236,7 +239,7 @@ class Trainer:
         """Collect a rollout: ``rollout_length`` steps of every replica.
 
         Raises:
-            GraphError: ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
+            GraphError: If ``trainer.use_cuda_graph`` is "on", and the step cannot be captured.
         """
         self.learner.collect()
 
@@ -263,18 +266,18 @@ class Trainer:
         """Evaluate the policies on whole episodes in separate replicas; training is not affected.
 
         Args:
-            num_episodes: number of episodes; None: ``trainer.evaluation.num_episodes``, or by the length of training.
-            random: policy tags whose agents act uniformly at random instead.
+            num_episodes: Number of episodes; None: ``trainer.evaluation.num_episodes``, or by the length of training.
+            random: Policy tags whose agents act uniformly at random instead.
             deterministic: If True, take the most probable action instead of sampling; None: as ``trainer.evaluation``
                 says.
-            seed: seed of start states and sampling; None: derived from the run's seed.
+            seed: Seed of start states and sampling; None: derived from the run's seed.
             progress: If True, show progress if the evaluation takes more than two seconds.
 
         Returns:
             The returns and lengths of the episodes.
 
         Raises:
-            ConfigError: ``num_episodes`` is not an integer from 1 to 2**31 - 1.
+            ConfigError: If ``num_episodes`` is not an integer from 1 to 2**31 - 1.
         """
         settings = self.config.trainer.evaluation
         num_episodes = self.evaluations.num_episodes if num_episodes is None else num_episodes
@@ -285,7 +288,7 @@ class Trainer:
         _, evaluator = self.evaluations.evaluator(num_episodes, random, deterministic, seed)
         silence = nullcontext() if progress else no_progress()
         bar = WorkProgress("evaluating", num_episodes, "episodes")
-        with torch_threads(self.config.trainer.torch_threads), silence, bar:
+        with closing(evaluator), torch_threads(self.config.trainer.torch_threads), silence, bar:
             result = evaluator.play(lambda done, _: bar.reach(done))
         evaluations = self.evaluations
         return replace(result, elo=evaluations.elo_ratings(evaluator, evaluations.ratings_of_past_versions(), random))
@@ -305,21 +308,22 @@ class Trainer:
         """Record episodes of the current policies in separate replicas as arrays; training is not affected.
 
         Args:
-            replicas: number of replicas, or the indices of those to record.
-            seed: seed of start states and sampling; None: the run's seed.
-            random: policy tags whose agents act uniformly at random instead.
+            replicas: Number of replicas, or the indices of those to record.
+            seed: Seed of start states and sampling; None: the run's seed.
+            random: Policy tags whose agents act uniformly at random instead.
             deterministic: If True, take the most probable action instead of sampling.
             observations: If True, observations are recorded, too.
             logits: If True, the outputs of the policies are recorded, too.
-            max_steps: maximum number of recorded steps.
+            max_steps: Maximum number of recorded steps.
 
         Returns:
             States, actions, rewards and probabilities of every step; see :class:`warpdrive.Recording` for the shapes.
 
         Raises:
-            ConfigError: ``random`` names a tag that the environment does not have.
-            DefinitionError: ``replicas`` is empty.
+            ConfigError: If ``random`` names a tag that the environment does not have.
+            DefinitionError: If ``replicas`` is empty.
         """
+        check_is(bool, deterministic=deterministic, observations=observations, logits=logits)
         models = ActorCopies(self.acting_models(random), self.env.device).actors
         if isinstance(replicas, Sequence) and not isinstance(replicas, str):
             check_within(0, 1 << 31, **{f"replicas[{place}]": number for place, number in enumerate(replicas)})
@@ -332,7 +336,7 @@ class Trainer:
         )
         env.greedy = deterministic
         actors = in_replicas_of(env, models)
-        with WorkProgress("playing an episode", unit="steps") as shown:
+        with closing(env), WorkProgress("playing an episode", unit="steps") as shown:
 
             def play(replicas: EnvWrapper) -> None:
                 act(replicas, actors)
@@ -351,11 +355,13 @@ class Trainer:
         """Write a checkpoint folder.
 
         Args:
-            path: folder to create, or an existing checkpoint to replace.
+            path: Folder to create, or an existing checkpoint to replace.
 
         Raises:
-            CheckpointError: ``path`` exists and is something else, or cannot be written.
+            CheckpointError: If ``path`` exists and is something else, or cannot be written.
+            DefinitionError: If ``path`` is not a path.
         """
+        check_path(path=path)
         checkpoint = self.checkpoint()
         self.process_group.call_on_leader(lambda: write_checkpoint(Path(path), checkpoint))
 
@@ -372,19 +378,19 @@ class Trainer:
         """Load a trainer from a checkpoint; ``train`` continues from there in a new run folder.
 
         Args:
-            path: a checkpoint folder, or a run: its folder or name.
-            env: the environment; None: created from the configuration in the checkpoint.
-            which: checkpoint of a run: ``"latest"``, or ``"best"`` by the evaluations during training.
+            path: A checkpoint folder, or a run: its folder or name.
+            env: The environment; None: created from the configuration in the checkpoint.
+            which: Checkpoint of a run: ``"latest"``, or ``"best"`` by the evaluations during training.
             trust: If True, code named by the run may be executed even if unknown here (docs/project/security.md).
-            to_train: If False, only what acts is read and verified, for evaluations and replays: no optimizers, replay
-                buffers or replicas. ``train`` would begin at step 0 with the trained models.
+            to_train: If False, only the actors are read and verified, for evaluations and replays: no optimizers,
+                replay buffers or replicas. ``train`` would begin at step 0 with the trained models.
 
         Returns:
             A trainer in the state of the checkpoint.
 
         Raises:
-            CheckpointError: there is no checkpoint, it is damaged, or it does not fit the environment.
-            TrustError: the run names code that is not known here.
+            CheckpointError: If there is no checkpoint, it is damaged, or it does not fit the environment.
+            TrustError: If the run names code that is not known here.
         """
 
         def read() -> tuple[Path, Checkpoint]:
@@ -410,20 +416,20 @@ class Trainer:
         run that was stopped before its first checkpoint starts over.
 
         Args:
-            run: its folder, or its name; or its last checkpoint.
+            run: Its folder, or its name; or its last checkpoint.
             overrides: ``"trainer.total_steps=2e6"``: changes of the configuration, as in ``load_config``, from here on.
-                Keys that past training depends on cannot change: the environment, the seed, models.
-            env: the environment; None: created from the run's configuration.
+                Keys that past training depends on cannot change: the environment, the seed, models, replay buffers.
+            env: The environment; None: created from the run's configuration.
             trust: If True, code named by the run may be executed even if unknown here (docs/project/security.md).
 
         Returns:
             A trainer in the state of the last checkpoint.
 
         Raises:
-            CheckpointError: there is no such run, its checkpoints are damaged or do not fit the environment, or it has
-                continued past the checkpoint given.
-            ConfigError: an override is invalid, or changes a fixed key.
-            TrustError: the run names code that is not known here.
+            CheckpointError: If there is no such run, its checkpoints are damaged or do not fit the environment, or it
+                has continued past the checkpoint given.
+            ConfigError: If an override is invalid, or changes a fixed key.
+            TrustError: If the run names code that is not known here.
         """
         environment = environment_of(env)
         folder, found, config = join().call_on_leader(lambda: last_state_of(run, overrides, environment, trust))
@@ -446,7 +452,7 @@ class Trainer:
         return trainer
 
     def _follow(self, what: str) -> None:
-        """Call the method ``what`` as rank 0 does."""
+        """Call the method ``what``, as announced by rank 0."""
         with torch_threads(self.config.trainer.torch_threads):
             self.checkpoint() if what == CHECKPOINT else getattr(self.learner, what)()
 
@@ -454,7 +460,7 @@ class Trainer:
         """Restore the state of a checkpoint.
 
         Args:
-            checkpoint: the result of :meth:`checkpoint`, of a trainer with the same configuration.
+            checkpoint: The result of :meth:`checkpoint`, of a trainer with the same configuration.
         """
         restore(self.learner, self.run_state, checkpoint)
 
@@ -463,7 +469,7 @@ def make_env(config: RunConfig) -> EnvWrapper:
     """Create the replicas that a run configuration describes.
 
     Raises:
-        ConfigError: the configuration names no environment.
+        ConfigError: If the configuration names no environment.
     """
     if config.env is None:
         raise ConfigError(f"run '{config.name}': its environment has no registered name; pass it as env=...")
@@ -475,7 +481,7 @@ def make_env(config: RunConfig) -> EnvWrapper:
     env = make_replicas(
         config.env.name,
         config.env.parameters,
-        num_envs=max(share.count, 1),  # a process that only learns has one, which is never stepped
+        num_envs=max(share.count, 1),  # a dedicated learner has one, which is never stepped
         env_backend=backend if device is None else rollout_backend(backend, device, local_rank()),
         seed=config.trainer.seed,
         reset_pool_size=config.trainer.reset_pool_size,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from warpdrive.env_wrapper import EnvWrapper
@@ -13,21 +13,22 @@ from warpdrive.training.algorithms.custom import CustomConfig
 from warpdrive.training.algorithms.reinforce import ReinforceConfig
 from warpdrive.training.config.load import RunConfig, load_config, plain
 from warpdrive.training.distributed.process_group import ProcessGroup, Share
+from warpdrive.training.run.callbacks import Callback
 
 
 def fitted(config: RunConfig | Mapping[str, Any] | None, env: EnvWrapper, share: Share) -> RunConfig:
     """Complete ``config`` from ``env`` and validate it against it.
 
     Args:
-        config: run configuration or dictionary.
-        env: replicas of this process.
-        share: range of these replicas among all.
+        config: Run configuration or dictionary.
+        env: Replicas of this process.
+        share: Range of these replicas among all.
 
     Returns:
         The validated configuration.
 
     Raises:
-        ConfigError: the configuration is invalid, or does not fit the environment.
+        ConfigError: If the configuration is invalid, or does not fit the environment.
     """
     if not isinstance(config, (RunConfig, Mapping)):
         raise ConfigError(
@@ -60,7 +61,7 @@ def environment_of(env: object) -> Environment | None:
     """Return the environment of its replicas; None for None.
 
     Raises:
-        ConfigError: ``env`` is not an EnvWrapper.
+        ConfigError: If ``env`` is not an EnvWrapper.
     """
     return None if env is None else _replicas(env).env
 
@@ -69,7 +70,7 @@ def checked_environment(env: object) -> EnvWrapper:
     """Return ``env`` if it can be trained in.
 
     Raises:
-        ConfigError: it is not an EnvWrapper, or does not reset automatically.
+        ConfigError: If it is not an EnvWrapper, or does not reset automatically.
     """
     replicas = _replicas(env)
     if not replicas.auto_reset:
@@ -87,13 +88,13 @@ def check_devices(env: EnvWrapper, process_group: ProcessGroup, device_id: int |
     """Check the number of processes and the device of the environment against the user's arguments.
 
     Args:
-        env: replicas of this process.
-        process_group: process group.
-        device_id: index of the GPU, or None.
-        num_devices: number of processes, or None.
+        env: Replicas of this process.
+        process_group: Process group.
+        device_id: Index of the GPU, or None.
+        num_devices: Number of processes, or None.
 
     Raises:
-        ConfigError: they differ.
+        ConfigError: If they differ.
     """
     if num_devices is not None and num_devices != process_group.world_size:
         raise ConfigError(
@@ -102,6 +103,18 @@ def check_devices(env: EnvWrapper, process_group: ProcessGroup, device_id: int |
         )
     if env.device.type == "cuda" and device_id is not None and device_id != (env.device.index or 0):
         raise ConfigError(f"Trainer: found device_id = {device_id}, but the environment is on {env.device}")
+
+
+def check_callbacks(on_update: object, callbacks: object) -> None:
+    """Raise ``ConfigError``, before a run begins, if callbacks cannot be called."""
+    if on_update is not None and not callable(on_update):
+        raise ConfigError(f"train: found on_update = {shown(on_update)}, expected a function of a report")
+    if not isinstance(callbacks, Collection):
+        raise ConfigError(f"train: found callbacks = {shown(callbacks)}, expected a list of wd.Callback objects")
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            hint = ", or on_update=... for a function of a report" if callable(callback) else ""
+            raise ConfigError(f"train: found {shown(callback)} in callbacks, expected a wd.Callback object{hint}")
 
 
 def check_populations(config: RunConfig, process_group: ProcessGroup) -> None:
@@ -138,7 +151,12 @@ def check_tags(env: EnvWrapper, given: Mapping[str, Sequence[int]] | None) -> No
         return
     if not isinstance(given, Mapping):
         raise ConfigError(f"Trainer: found policy_tag_to_agent_id_map = {shown(given)}, expected a dict")
-    found = {tag: sorted(ids) for tag, ids in given.items()}
+    try:
+        found = {tag: sorted(ids) for tag, ids in given.items()}
+    except TypeError:
+        raise ConfigError(
+            f"Trainer: found policy_tag_to_agent_id_map = {shown(given)}, expected lists of agent ids by policy tag"
+        ) from None
     if found != {tag: sorted(ids) for tag, ids in env.policy_tags.items()}:
         raise ConfigError(
             f"Trainer: found policy_tag_to_agent_id_map = {found}, but the environment's policy_tags are "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from warpdrive.errors import WarpDriveError
+from warpdrive.errors import CheckpointError, WarpDriveError
 from warpdrive.training.cli.main import main
 from warpdrive.training.league import load_player, play_matches, ratings
 from warpdrive.training.opponents.elo import expected_score, league_ratings, performance_rating
@@ -77,6 +78,26 @@ def test_the_better_policy_wins_in_either_place(
     assert "Elo ratings" in capsys.readouterr().out
     assert main(["evaluate", str(strong), str(weak), "--episodes", "10"]) == 0
     assert capsys.readouterr().out.count("trained even and odd") == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ({"algorithm": "chess"}, r"damaged: its configuration is invalid in policy\.odd"),
+        ({"algorithm": "self_play", "of": "nobody"}, "damaged: the policy of 'odd', 'nobody', was not trained"),
+    ],
+)
+def test_a_damaged_configuration_of_a_player_is_told(
+    sections: Sections, trainer_of: TrainerOf, policy: dict[str, Any], told: str
+) -> None:
+    run = trainer_of(sections(total_steps=200)).train().run_folder
+    for path in run.glob("checkpoints/step_*/manifest.json"):
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        del manifest["sha256"]  # of the text that is changed here; 0.1.0 had none
+        manifest["config"]["policy"]["odd"] = policy
+        path.write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=told):
+        load_player(run)
 
 
 def test_who_cannot_play_each_other_is_told(

@@ -158,6 +158,16 @@ def test_bfloat16_is_lightnings_business():
     assert 0 < max(differences) < 0.05
 
 
+def test_the_number_of_threads_is_restored_after_an_exception():
+    def fail(*_):
+        raise ArithmeticError(f"in {torch.get_num_threads()} thread")
+
+    torch.set_num_threads(2)
+    with pytest.raises(ArithmeticError, match="in 1 thread"):
+        fit(module_of("tag_gridworld", TINY), after_update=fail)
+    assert torch.get_num_threads() == 2
+
+
 WHOLE_BATCHES = (
     *TINY[1:],
     "policy.agent.normalize_advantage=false",
@@ -178,7 +188,11 @@ torch.save(weights(module.engine), {path!r} + str(module.trainer.global_rank))
     ("options", "strategy"),
     [
         ((), "ddp"),
-        (tuple(option.format(tag="agent") for option in CRITIC), "ddp_find_unused_parameters_true"),
+        pytest.param(
+            tuple(option.format(tag="agent") for option in CRITIC),
+            "ddp_find_unused_parameters_true",
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_two_processes_train_as_one(tmp_path, options, strategy):

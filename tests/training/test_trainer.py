@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+from games import TAGS
 from logged_metrics import rows_of
 from paths import ROOT
 from resuming import interrupt_after
 from torch.nn.utils import parameters_to_vector
 
 import warpdrive as wd
-from warpdrive.errors import CheckpointError, ConfigError
+from warpdrive.errors import CheckpointError, ConfigError, DefinitionError
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.reports import UpdateReport
@@ -173,6 +174,18 @@ def test_returns_are_means_over_episodes_and_agents(sections: Sections, trainer_
         length = float(row["charts/episodic_length"])
         assert float(row["charts/episodic_return/one"]) == pytest.approx(length)
         assert float(row["charts/episodic_return/others"]) == pytest.approx(2.5 * length)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_returns_leave_out_nan_of_agents_out_of_the_episode(
+    sections: Sections, trainer_of: TrainerOf, deterministic: bool
+) -> None:
+    # Vanish: agents 0 and 2 return 2 and 4, agent 1 returns 3
+    trainer = trainer_of(sections("Vanish", TAGS["Vanish"]))
+    for row in rows_of(trainer.train().run_folder):
+        assert {float(row[f"charts/episodic_return/{tag}"]) for tag in TAGS["Vanish"]} == {3.0}
+    result = trainer.evaluate(10, deterministic=deterministic)
+    assert result.mean_return == {"outer": 3.0, "inner": 3.0} and result.std_return == {"outer": 0.0, "inner": 0.0}
 
 
 def test_coefficients_follow_their_schedules(sections: Sections, trainer_of: TrainerOf) -> None:
@@ -346,6 +359,25 @@ def test_impossible_evaluations_are_refused(sections: Sections, trainer_of: Trai
         trainer.evaluate(num_episodes=0)
 
 
+def test_replicas_of_evaluations_and_recordings_are_closed(
+    sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, made, like = trainer_of(sections()), [], wd.EnvWrapper.like
+
+    def recorded(*args: Any, **options: Any) -> wd.EnvWrapper:
+        made.append(like(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(wd.EnvWrapper, "like", recorded)
+    assert trainer.evaluate(num_episodes=10).episodes == 10
+    assert trainer.fetch_episode(2).replicas.tolist() == [0, 1]
+    assert len(made) == 2
+    for env in made:
+        with pytest.raises(DefinitionError, match="it was closed"):
+            env.reset()
+    trainer.env.reset()
+
+
 def test_evaluation_does_not_disturb_training(sections: Sections, trainer_of: TrainerOf) -> None:
     undisturbed, evaluated = trainer_of(sections()), trainer_of(sections())
     rows = rows_of(undisturbed.train().run_folder)
@@ -372,6 +404,7 @@ def test_an_own_environment_needs_few_settings(sections: Sections, tmp_path: Pat
         ({"num_devices": 2}, "found num_devices = 2, but there is 1 process"),
         ({"policy_tag_to_agent_id_map": {"all": [0, 1, 2, 3]}}, "change policy_tags in the environment"),
         ({"policy_tag_to_agent_id_map": [0, 1, 2, 3]}, "expected a dict"),
+        ({"policy_tag_to_agent_id_map": {"even": 0, "odd": 1}}, "expected lists of agent ids by policy tag"),
         ({"config": "tag_gridworld"}, "found the configuration 'tag_gridworld', expected a dictionary"),
         ({"env": "tag_gridworld"}, "found 'tag_gridworld', expected the replicas of an environment"),
     ],
@@ -409,3 +442,11 @@ def test_a_checkpoint_of_another_environment_is_refused(
     (tmp_path / "echo" / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match="does not match the current environment"):
         Trainer.load(tmp_path / "echo")
+
+
+def test_arguments_of_other_types_are_told(sections: Sections, trainer_of: TrainerOf) -> None:
+    trainer = trainer_of(sections())
+    with pytest.raises(DefinitionError, match="deterministic is 'no', expected a bool"):
+        trainer.fetch_episode(1, deterministic="no")
+    with pytest.raises(DefinitionError, match="path is 3, expected a str or a Path"):
+        trainer.save(3)

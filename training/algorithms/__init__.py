@@ -40,7 +40,7 @@ def build_algorithm(config: LearningConfig, task: Task) -> tuple[Algorithm[Any],
     """Build the algorithm that ``config`` describes, with a new model, and its source of experience.
 
     Raises:
-        ConfigError: ``trainer.update`` is ``"compiled"``, and there is no native code for the algorithm and model.
+        ConfigError: If ``trainer.update`` is ``"compiled"``, and there is no native code for the algorithm and model.
     """
     algorithm, source = ALGORITHMS[type(config)](config, task)
     if task.update == "compiled" and algorithm.not_compiled:
@@ -65,11 +65,11 @@ def _why_not_captured(algorithm: Algorithm[Any], task: Task) -> str:
 
 
 def _share(algorithm: Algorithm[Any], process_group: ProcessGroup, sees_all: bool) -> None:
-    """Let optimizer steps and running moments include the rows of all processes of a group.
+    """Make optimizer steps and running moments include the rows of all processes of a group.
 
     Args:
-        algorithm: the algorithm.
-        process_group: process group.
+        algorithm: The algorithm.
+        process_group: Process group.
         sees_all: True if every process observes the rollouts of all.
     """
     algorithm.optimizer_step = partial(optimizer_step, process_group=process_group)

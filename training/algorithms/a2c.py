@@ -30,8 +30,8 @@ class A2CConfig(OnPolicyConfig):
     steps_per_update: Count | None = None
     """Steps of each replica per update, a multiple of the rollout length; None: the rollout length.
 
-    If it is larger, replicas form groups, updates use one group each in turn, and V-trace corrects for the older
-    behaviour policies.
+    If it is larger, replicas form groups, each update uses the next group, and V-trace corrects for the older behaviour
+    policies.
     """
     rho_clip: PositiveSchedule = 1.0
     """Clipping threshold of the importance ratio in the temporal differences of V-trace (rho-bar)."""
@@ -44,7 +44,7 @@ class A2CConfig(OnPolicyConfig):
         return self.steps_per_update is not None
 
     def problems(self, size: UpdateSize, env: Environment) -> list[Problem]:
-        """See ``LearningConfig``: updates with ``steps_per_update`` use one of several groups of replicas each."""
+        """See ``LearningConfig``: replicas form groups of equal size with ``steps_per_update``."""
         steps, length = self.steps_per_update, size.num_steps
         if steps is None:
             return []
@@ -68,22 +68,22 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
     """Advantage actor-critic of one model. A derived class may replace its loss, as with ``wd.PPO``.
 
     Args:
-        config: section of the policy in the run configuration.
-        model: model to train.
-        distribution: action distribution for the model's logits.
-        optimizer: optimizer of the model.
+        config: Section of the policy in the run configuration.
+        model: Model to train.
+        distribution: Action distribution for the model's logits.
+        optimizer: Optimizer of the model.
 
     Attributes:
-        config: the section with the current value in place of each schedule.
-        model: the policy and value function.
+        config: The section with the current value in place of each schedule.
+        model: The policy and value function.
     """
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Take one optimizer step on the whole batch.
 
         Args:
-            batch: experience of the rollout, with advantages and returns.
-            generator: not used.
+            batch: Experience of the rollout, with advantages and returns.
+            generator: Not used.
 
         Returns:
             Metrics by name, as scalars on the device.
@@ -106,7 +106,7 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         """Return the loss to minimise, and its terms without gradient.
 
         Args:
-            batch: rows of the rollout.
+            batch: Rows of the rollout.
             advantages: ``[rows]``, standardised with ``normalize_advantage``.
 
         Returns:

@@ -45,9 +45,9 @@ class UpdateSize:
     """Size of an update.
 
     Attributes:
-        num_envs: number of replicas.
-        num_steps: steps of each replica, the length of a rollout.
-        num_agents: number of agents per replica that a policy acts for.
+        num_envs: Number of replicas.
+        num_steps: Steps of each replica, the length of a rollout.
+        num_agents: Number of agents per replica that a policy acts for.
     """
 
     num_envs: int
@@ -66,7 +66,7 @@ class UpdateSize:
 
 
 class LearningConfig(Section):
-    """Keys that all learning algorithms share. Every coefficient may follow a schedule."""
+    """Keys common to all training algorithms. Every coefficient may follow a schedule."""
 
     actions: ClassVar[Literal["any", "Discrete", "bounded Box"]] = "any"
     """Action spaces that the algorithm supports."""
@@ -85,7 +85,7 @@ class LearningConfig(Section):
     to_train: bool = True
     """If False, the policy acts with constant weights and without exploration."""
     load: str | None = None
-    """Run or checkpoint that the policy is initialised from: the actor, without critics and optimizer state."""
+    """Run or checkpoint from which the actor is initialised, without critics and optimizer state."""
     load_tag: str | None = None
     """Policy tag in ``load``; None: the policy's own tag."""
     lr: PositiveSchedule = 3e-4
@@ -93,14 +93,14 @@ class LearningConfig(Section):
     gamma: FractionSchedule = 0.99
     """Discount factor per environment step."""
     agent_ids: bool = False
-    """If True, agents observe a one-hot index of themselves among the agents of the policy tag as well."""
+    """If True, a one-hot index of the agent among those of its policy tag is appended to its observations."""
     team_reward: TeamReward = "own"
     """Rewards in training: those of each agent, or the sum or mean over the agents of the policy tag.
 
-    Logged returns are of the environment's own rewards.
+    Logged returns are those of the environment's rewards.
     """
     parameter_sharing: bool = True
-    """If False, each agent has a policy of its own: the section stands for those of ``<tag>_0``, ``<tag>_1``, ..."""
+    """If False, each agent has a separate policy, ``<tag>_0``, ``<tag>_1``, ..., configured by this section."""
 
     @field_validator("load_tag")
     @classmethod
@@ -113,8 +113,8 @@ class LearningConfig(Section):
         """Return the problems of the keys with respect to each other, an update and the environment.
 
         Args:
-            size: size of an update.
-            env: the environment.
+            size: Size of an update.
+            env: The environment.
 
         Returns:
             Keys relative to the section, each with the value found and what is expected.
@@ -181,12 +181,12 @@ class OptimizerStep(Protocol):
         """Update the parameters of ``module``, which ``optimizer`` holds ``as_vector``.
 
         Args:
-            loss: scalar.
-            terms: scalars without gradient to report with the loss.
-            optimizer: optimizer of the parameters.
-            module: module to train.
-            max_grad_norm: norm to which the gradient is clipped.
-            before: called with the terms before the optimizer step; returns additional terms.
+            loss: Scalar.
+            terms: Scalars without gradient to report with the loss.
+            optimizer: Optimizer of the parameters.
+            module: Module to train.
+            max_grad_norm: Norm to which the gradient is clipped.
+            before: Called with the terms before the optimizer step; returns additional terms.
 
         Returns:
             The terms, and ``"grad_norm"``, the norm of the gradient before clipping: scalars on the device.
@@ -200,12 +200,12 @@ def gradient_of(loss: Tensor, module: nn.Module) -> Tensor:
 
 
 def take_step(optimizer: torch.optim.Optimizer, gradient: Tensor, max_grad_norm: float = math.inf) -> Tensor:
-    """Clip the gradient in place and take an optimizer step on its vector. Returns the norm before clipping.
+    """Clip the gradient in place and take an optimizer step on its vector.
 
     Args:
-        optimizer: optimizer of one vector, see ``as_vector``.
+        optimizer: Optimizer of one vector, see ``as_vector``.
         gradient: ``[parameters]``, clipped in place.
-        max_grad_norm: norm to which the gradient is clipped.
+        max_grad_norm: Norm to which the gradient is clipped.
 
     Returns:
         The norm of the gradient before clipping, a scalar on the device.
@@ -230,13 +230,13 @@ def optimizer_step(
     """Take an optimizer step on the loss summed over all processes of a group; see ``OptimizerStep``.
 
     Args:
-        loss: scalar, this process's part of the loss.
-        terms: scalars without gradient to report with the loss.
-        optimizer: optimizer of the parameters.
-        module: module to train.
-        max_grad_norm: norm to which the gradient is clipped.
-        before: called with the summed terms before the optimizer step; returns additional terms.
-        process_group: processes over which gradient and terms are summed.
+        loss: Scalar, this process's part of the loss.
+        terms: Scalars without gradient to report with the loss.
+        optimizer: Optimizer of the parameters.
+        module: Module to train.
+        max_grad_norm: Norm to which the gradient is clipped.
+        before: Called with the summed terms before the optimizer step; returns additional terms.
+        process_group: Processes over which gradient and terms are summed.
 
     Returns:
         The terms, and ``"grad_norm"``, the norm of the gradient before clipping: scalars on the device.
@@ -250,16 +250,16 @@ class Algorithm(ABC, Generic[Experience]):
     """Algorithm that trains the model of one policy tag: defines its loss and its update.
 
     Attributes:
-        config: section of the policy in the run configuration.
-        model: the policy, which acts in evaluations.
-        actor: the actor of training rollouts: the model, possibly with exploration.
-        optimizer_step: takes optimizer steps; may be replaced by one for several processes.
-        compiled: gradient steps as native code, an object of the algorithm's; None: PyTorch takes them.
-        not_compiled: reason why PyTorch takes the gradient steps; empty if native code does.
-        static_step: gradient step that a CUDA graph repeats; None: PyTorch's operators are called each time.
-        not_captured: reason why there is no ``static_step``.
-        schedules: section of the policy with its schedules, of which ``config`` has the current values.
-        critic_input: computes the inputs of ``value_function``; None if these are the observations.
+        config: Section of the policy in the run configuration.
+        model: The policy, which acts in evaluations.
+        actor: The actor of training rollouts: the model, possibly with exploration.
+        optimizer_step: Takes optimizer steps; may be replaced by one for several processes.
+        compiled: Gradient steps as native code, an object of the algorithm's; None: PyTorch takes them.
+        not_compiled: Reason why PyTorch takes the gradient steps; empty if native code does.
+        static_step: Gradient step that a CUDA graph repeats; None: PyTorch's operators are called each time.
+        not_captured: Reason why there is no ``static_step``.
+        schedules: Section of the policy with its schedules, of which ``config`` has the current values.
+        critic_input: Computes the inputs of ``value_function``; None if these are the observations.
         parts_observe_all: True if running statistics of :meth:`parts` observe the experience of all processes, False if
             they observe this process's part.
     """
@@ -281,8 +281,8 @@ class Algorithm(ABC, Generic[Experience]):
         """Train on experience.
 
         Args:
-            experience: what the algorithm learns from: a batch, or a replay buffer.
-            generator: random number generator on the device, which is part of checkpoints.
+            experience: Experience to learn from: a batch, or a replay buffer.
+            generator: Random number generator on the device, which is part of checkpoints.
 
         Returns:
             Metrics by name, as scalars on the device.
@@ -291,8 +291,8 @@ class Algorithm(ABC, Generic[Experience]):
     def gradient_step(self, *inputs: Any) -> dict[str, Tensor]:
         """Take a gradient step of PyTorch on ``inputs``: rows, tensors, and constants of the host.
 
-        It depends on nothing else on the host but ``config``, so that it can be captured as a CUDA graph. Returns
-        metrics as scalars on the device.
+        On the host it depends on ``config`` only, so that it can be captured as a CUDA graph. Returns metrics as
+        scalars on the device.
         """
         raise NotImplementedError
 
@@ -318,11 +318,11 @@ class Algorithm(ABC, Generic[Experience]):
         return getattr(self.optimizer_step, "func", self.optimizer_step) is optimizer_step
 
     def compile_update(self, task: Task, build: Callable[[], Any]) -> None:
-        """Take gradient steps as native code, if ``trainer.update`` allows it and there is a plan.
+        """Compile the gradient steps to native code, if ``trainer.update`` allows it and they are supported.
 
         Args:
-            task: what the algorithm is built for.
-            build: returns the algorithm's ``compiled``, or raises ``NoPlanError``.
+            task: Policy to train.
+            build: Returns the algorithm's ``compiled``, or raises ``NoPlanError``.
         """
         from warpdrive.training.compiled.plan import NoPlanError
 
@@ -344,7 +344,7 @@ class Algorithm(ABC, Generic[Experience]):
         """Value function of the observations of a rollout or, where there is one, of ``critic_input``.
 
         Raises:
-            TrainingError: the algorithm has none.
+            TrainingError: If the algorithm has none.
         """
         if not isinstance(self.model, ActorCritic):
             raise TrainingError(
@@ -353,7 +353,7 @@ class Algorithm(ABC, Generic[Experience]):
         return self.model
 
     def bind(self, policy: Policy) -> None:
-        """Receive the policy that the algorithm is a part of, before the first rollout."""
+        """Set the policy that the algorithm trains, before the first rollout."""
 
     def begin(self, env_steps: int) -> None:
         """Prepare for the rollout and the update that begin at ``env_steps``."""
@@ -362,8 +362,8 @@ class Algorithm(ABC, Generic[Experience]):
         """Recompute the current model's outputs for a full rollout of the agents of ``tag``.
 
         Raises:
-            TrainingError: the algorithm learns from a replay buffer: its actor has no log-probabilities, or is not the
-                trained model.
+            TrainingError: If the algorithm learns from a replay buffer: its actor has no log-probabilities, or is not
+                the trained model.
         """
         raise TrainingError(
             f"policy '{tag}': found the algorithm '{self.config.algorithm}', expected one that learns from rollouts "

@@ -59,9 +59,9 @@ def minibatch_problems(minibatches: int, most: int, what: str) -> list[tuple[str
     """Return the problem of more minibatches than ``most``, the number of ``what``; see ``LearningConfig``.
 
     Args:
-        minibatches: value of the key ``minibatches``.
-        most: highest allowed value.
-        what: description of the rows that are divided, for the message.
+        minibatches: Value of the key ``minibatches``.
+        most: Highest allowed value.
+        what: Description of the rows that are divided, for the message.
 
     Returns:
         Key and message of the problem, or an empty list.
@@ -91,8 +91,10 @@ def means(history: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 def frozen(module: nn.Module) -> Iterator[None]:
     """Let gradients flow through ``module`` but not into its parameters, within the block."""
     module.requires_grad_(False)
-    yield
-    module.requires_grad_(True)
+    try:
+        yield
+    finally:
+        module.requires_grad_(True)
 
 
 def target_network(module: Module) -> Module:
@@ -106,21 +108,21 @@ def soft_update(target: nn.Module, source: nn.Module, tau: float) -> None:
     """Interpolate the parameters of ``target`` towards those of ``source``, in place.
 
     Args:
-        target: module to update.
-        source: module with the same parameters.
-        tau: interpolation factor; 1 copies the parameters.
+        target: Module to update.
+        source: Module with the same parameters.
+        tau: Interpolation factor; 1 copies the parameters.
     """
     for parameter, wanted in zip(target.parameters(), source.parameters(), strict=True):
         parameter.lerp_(wanted, tau)
 
 
 def compile_q_update(algorithm: Algorithm[Any], task: Task, optimizer: torch.optim.Optimizer, huber: bool) -> None:
-    """Take gradient steps of action values as native code, where there is some.
+    """Compile gradient steps of action values to native code, if supported.
 
     Args:
-        algorithm: algorithm whose model is an action-value network.
-        task: what the algorithm is built for.
-        optimizer: optimizer of the model.
+        algorithm: Algorithm whose model is an action-value network.
+        task: Policy to train.
+        optimizer: Optimizer of the model.
         huber: If True, the loss is linear beyond ``huber_delta``.
     """
     from warpdrive.training.compiled.learn import CompiledUpdate  # loads LLVM
@@ -135,10 +137,10 @@ def q_steps(
     """Take a gradient step of action values on each minibatch of each epoch as native code.
 
     Args:
-        algorithm: algorithm whose update is compiled.
-        model: action-value network.
-        rows: rows whose ``returns`` are the targets.
-        epochs: indices of the rows of each minibatch.
+        algorithm: Algorithm whose update is compiled.
+        model: Action-value network.
+        rows: Rows whose ``returns`` are the targets.
+        epochs: Indices of the rows of each minibatch.
         coefficients: ``max_grad_norm`` and, of the Huber loss, ``huber_delta``.
 
     Returns:

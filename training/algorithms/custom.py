@@ -44,13 +44,11 @@ class CustomConfig(LearningConfig):
 
     algorithm: Literal["custom"] = "custom"
     function: UserFunction
-    """Update function ``function(policy, rollout, **parameters)``, or a class that is called with each rollout."""
+    """Update function ``function(policy, rollout, **parameters)``, or a class whose instance takes each rollout."""
     model: ModelConfig = FullyConnectedConfig()
     """Model of the policy and the value function."""
     population: Annotated[Count, Field(le=65536)] | None = None
-    """Number of members of the population, each with its own parameters and an equal slice of the replicas; None:
-    one.
-    """
+    """Size of the population; each member has its own parameters and an equal share of the replicas; None: one."""
 
     def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> ActorCritic:
         """See ``LearningConfig``: one model, or a population of them."""
@@ -105,7 +103,7 @@ class CustomConfig(LearningConfig):
         """Return the function, or the class of a callable object.
 
         Raises:
-            DefinitionError: it cannot be found.
+            DefinitionError: If it cannot be found.
         """
         return load_function(self.function)
 
@@ -114,11 +112,11 @@ class Custom(Algorithm[Rollout]):
     """User-defined update function, or instance of a class, as an algorithm: see docs/guides/own_algorithm.md.
 
     Args:
-        config: section of the policy in the run configuration.
-        model: model to train; its parameters are separate tensors.
-        distribution: action distribution for the model's logits.
-        num_envs: number of training replicas.
-        num_agents: number of agents per replica that the policy acts for.
+        config: Section of the policy in the run configuration.
+        model: Model to train; its parameters are separate tensors.
+        distribution: Action distribution for the model's logits.
+        num_envs: Number of training replicas.
+        num_agents: Number of agents per replica that the policy acts for.
     """
 
     config: CustomConfig
@@ -152,10 +150,10 @@ class Custom(Algorithm[Rollout]):
             self._learn = partial(self._learner, policy, **self.config.parameters)
 
     def update(self, experience: Rollout, generator: torch.Generator) -> dict[str, Tensor]:
-        """Let the function update the model. Returns its metrics and ``parameter_norm``: scalars on the device.
+        """Call the function to update the model. Returns its metrics and ``parameter_norm``: scalars on the device.
 
         Raises:
-            TrainingError: the function returned something other than scalars by name.
+            TrainingError: If the function returned something other than scalars by name.
         """
         metrics = self._as_metrics(self._learn(experience))
         parameters = [parameter.detach().flatten() for parameter in self.model.parameters()]
@@ -215,7 +213,7 @@ def build(config: CustomConfig, task: Task) -> tuple[Custom, RolloutItself]:
     """Build the algorithm and its source of experience.
 
     Raises:
-        ConfigError: each of several processes has its own experience only.
+        ConfigError: If there are several processes with ``trainer.sync: gradients``.
     """
     processes = task.sharding.process_group.world_size
     if processes > 1:

@@ -38,7 +38,7 @@ class DDPG(DeterministicPolicyGradient[DDPGConfig]):
         return metrics
 
     def critic_loss(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the mean squared temporal difference (equation 5 of the paper), and terms without gradient."""
+        """Return the mean squared temporal difference (equation 4 of the paper), and terms without gradient."""
         with torch.no_grad():
             next_actions = self.target_model(batch.next_observations)
             later = self.target_critic(batch.next_observations, next_actions)[0]

@@ -41,11 +41,11 @@ class DeterministicPolicyGradient(ContinuousControl[Config]):
     """Deterministic policy gradient for a policy and its critic.
 
     Args:
-        config: section of the policy in the run configuration.
-        model: the policy.
-        critic: action-value function with one or two estimates.
-        actor: the policy with exploration noise.
-        policy_optimizer, critic_optimizer: optimizers of the policy and of the critic.
+        config: Section of the policy in the run configuration.
+        model: The policy.
+        critic: Action-value function with one or two estimates.
+        actor: The policy with exploration noise.
+        policy_optimizer, critic_optimizer: Optimizers of the policy and of the critic.
     """
 
     model: DeterministicActor
@@ -83,10 +83,10 @@ class DeterministicPolicyGradient(ContinuousControl[Config]):
         self.actor.at_random.fill_(env_steps < self.config.learning_starts)
 
     def compile_steps(self, task: Task, smoothed: bool = False) -> None:
-        """Take gradient steps as native code, where there is some.
+        """Compile gradient steps to native code, if supported.
 
         Args:
-            task: what the algorithm is built for.
+            task: Policy to train.
             smoothed: If True, the actions of the target policy are smoothed by noise.
         """
         from warpdrive.training.compiled.off_policy import CompiledActorCritic  # loads LLVM
@@ -107,7 +107,7 @@ class DeterministicPolicyGradient(ContinuousControl[Config]):
         return {"max_grad_norm": self.config.max_grad_norm}
 
     def policy_is_due(self) -> bool:
-        """Return True if a step of the policy and the target networks follows the present one of the critics."""
+        """Return True if an update of the policy and the target networks follows the current critic step."""
         return True
 
     def improve_policy(self, batch: Transitions) -> Tensor:
@@ -132,9 +132,9 @@ def new_actor(config: DeterministicConfig, model: DeterministicActor, task: Task
     """Return the policy with the exploration noise of ``config``.
 
     Args:
-        config: section of the policy.
-        model: the policy without noise.
-        task: policy to train.
+        config: Section of the policy.
+        model: The policy without noise.
+        task: Policy to train.
 
     Returns:
         The actor of training rollouts, on the device of the task.

@@ -57,9 +57,9 @@ class DQN(OffPolicy[DQNConfig]):
     """DQN for one model.
 
     Args:
-        config: section of the policy in the run configuration.
-        model: action-value network to train.
-        optimizer: optimizer of the model.
+        config: Section of the policy in the run configuration.
+        model: Action-value network to train.
+        optimizer: Optimizer of the model.
     """
 
     actor: EpsilonGreedy

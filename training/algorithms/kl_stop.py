@@ -1,8 +1,8 @@
 """Early stopping by KL divergence, without synchronising with the device.
 
 Once the policy is too far from the behaviour policy, all optimizer steps are skipped: parameters, moments and the step
-count stay. The rest of the update is still computed, since the host does not know. A scalar at a fixed address tells
-the optimizer: fused optimizers read it as ``found_inf``, as they do for ``torch.amp.GradScaler``.
+count stay. The rest of the update is still computed, since the host does not wait for the result. Fused optimizers read
+the decision from a scalar at a fixed address, as ``found_inf`` of ``torch.amp.GradScaler``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def begin(optimizer: Any, target_kl: float | None) -> None:
     """Begin an update, whose steps are not skipped yet.
 
     Args:
-        optimizer: a fused optimizer.
+        optimizer: A fused optimizer.
         target_kl: KL divergence in nats, which may be exceeded by half; None: no early stopping.
     """
     if target_kl is None:
@@ -35,9 +35,9 @@ def check(optimizer: Any, target_kl: float | None, terms: Mapping[str, Tensor]) 
     """Compare ``approx_kl`` with its target before an optimizer step.
 
     Args:
-        optimizer: the optimizer given to :func:`begin`.
+        optimizer: The optimizer given to :func:`begin`.
         target_kl: KL divergence in nats; None: no early stopping.
-        terms: terms of the loss.
+        terms: Terms of the loss.
 
     Returns:
         A metric: 1 if the step is skipped, else 0.

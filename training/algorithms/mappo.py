@@ -35,13 +35,13 @@ class MAPPO(PPO):
     """PPO for a model, whose own value head is not used, and a centralised critic. See ``PPO``.
 
     Args:
-        config: section of the policy in the run configuration.
-        model: the policy.
-        critic: value function of ``critic_input``.
-        critic_input: computes the critic's inputs.
-        distribution: action distribution for the model's logits.
-        optimizer: optimizer of the model and, without ``critic_optimizer``, of the critic.
-        critic_optimizer: optimizer of the critic; None: it is trained together with the model.
+        config: Section of the policy in the run configuration.
+        model: The policy.
+        critic: Value function of ``critic_input``.
+        critic_input: Computes the critic's inputs.
+        distribution: Action distribution for the model's logits.
+        optimizer: Optimizer of the model and, without ``critic_optimizer``, of the critic.
+        critic_optimizer: Optimizer of the critic; None: it is trained together with the model.
     """
 
     critic_input: CriticInput
@@ -86,8 +86,8 @@ class MAPPO(PPO):
         A critic with its own optimizer continues to train after ``target_kl`` stops the policy.
 
         Args:
-            batch: rows of the minibatch, with advantages in the units of the loss.
-            before: called with the terms of the loss before the optimizer step; returns additional terms.
+            batch: Rows of the minibatch, with advantages in the units of the loss.
+            before: Called with the terms of the loss before the optimizer step; returns additional terms.
 
         Returns:
             The terms of the loss, and the norms of the gradients before clipping.
@@ -128,7 +128,7 @@ class MAPPO(PPO):
         """Return the outputs of the current weights for recorded observations and actions, with gradient.
 
         Args:
-            batch: rows of experience, with the inputs of the critic in ``critic_rows``.
+            batch: Rows of experience, with the inputs of the critic in ``critic_rows``.
 
         Returns:
             Log-probabilities of the actions, entropies, and the critic's values: ``[rows]`` float32 each.
@@ -141,7 +141,7 @@ class MAPPO(PPO):
         """Return the normalised inputs of the critic.
 
         Args:
-            batch: rows of experience, with the inputs of the critic in ``critic_rows``.
+            batch: Rows of experience, with the inputs of the critic in ``critic_rows``.
         """
         return self.critic.normalized_rows(_critic_rows(batch))
 

@@ -36,9 +36,7 @@ class OffPolicyConfig(ReturnsConfig):
     buffer_size: Count = 100_000
     """Capacity of the replay buffer, in steps of single agents."""
     learning_starts: Annotated[int, BeforeValidator(whole_number), Field(ge=0, lt=2**63)] = 1000
-    """Environment steps before the first gradient step. Until then actions are uniformly random (DQN: by
-    ``epsilon``).
-    """
+    """Environment steps before the first gradient step. Until then actions are random (``dqn``: by ``epsilon``)."""
     batch_size: Count = 128
     """Transitions per gradient step, sampled uniformly from the replay buffer."""
     gradient_steps: Count = 1
@@ -74,7 +72,7 @@ class ContinuousConfig(OffPolicyConfig):
 
     actions = "bounded Box"
     tau: FractionSchedule = 0.005
-    """Interpolation factor of the target network updates, in each gradient step."""
+    """Interpolation factor of target network updates (Polyak averaging): 1 copies the networks."""
 
     def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> DeterministicActor:
         """See ``LearningConfig``."""
@@ -85,9 +83,9 @@ class ContinuousConfig(OffPolicyConfig):
         """Return a new critic of ``count`` estimates, which shares the policy's statistics of observations.
 
         Args:
-            model: the policy.
-            task: policy to train.
-            count: number of independent estimates.
+            model: The policy.
+            task: Policy to train.
+            count: Number of independent estimates.
 
         Returns:
             The critic, on the device of the task.
@@ -105,10 +103,10 @@ class OffPolicy(Algorithm[ReplayBuffer], Generic[Config]):
     """Algorithm that takes gradient steps on minibatches of a replay buffer.
 
     Args:
-        config: section of the policy in the run configuration.
+        config: Section of the policy in the run configuration.
 
     Attributes:
-        config: the section with the current value in place of each schedule.
+        config: The section with the current value in place of each schedule.
     """
 
     config: Config
@@ -152,7 +150,7 @@ class ContinuousControl(OffPolicy[Continuous], Generic[Continuous]):
     """Off-policy algorithm with a policy and critics for actions in a Box.
 
     Attributes:
-        num_samples: number of standard normal samples per component of an action and gradient step.
+        num_samples: Number of standard normal samples per component of an action and gradient step.
     """
 
     model: DeterministicActor | SquashedActor

@@ -46,7 +46,7 @@ class OnPolicyConfig(ReturnsConfig):
     model: ModelConfig = FullyConnectedConfig()
     """Model of the policy and the value function."""
     gae_lambda: FractionSchedule = 0.95
-    """Lambda of generalised advantage estimation: 0 for one-step temporal differences, 1 for complete returns."""
+    """Lambda of generalised advantage estimation: 0 for one-step temporal differences, 1 for full returns."""
     entropy_coef: NonNegativeSchedule = 0.01
     """Coefficient of the entropy bonus in the loss."""
     value_coef: NonNegativeSchedule = 0.5
@@ -58,17 +58,17 @@ class OnPolicyConfig(ReturnsConfig):
     normalize_returns: bool = False
     """If True, values are estimated in units of the running mean and standard deviation of returns."""
     value_loss: Literal["mse", "huber"] = "mse"
-    """Loss of value errors: half the squared error, or linear beyond ``huber_delta``."""
+    """Value loss: ``mse``: half the squared error; ``huber``: the same, but linear beyond ``huber_delta``."""
     huber_delta: PositiveSchedule = 10.0
-    """Threshold of the Huber loss, in units of the value network."""
+    """Threshold of the Huber loss, in units of the value network's outputs."""
     function: OptionalUserFunction = None
-    """Class that replaces the algorithm's and derives from it (``wd.PPO``, ``wd.A2C``); None: the algorithm's own."""
+    """Class derived from the algorithm's (``wd.PPO``, ``wd.MAPPO``, ``wd.A2C``) that replaces it; None: no other."""
 
     def derived_from(self, base: type[Class]) -> type[Class]:
         """Return the class of the algorithm: ``base``, or the user's.
 
         Raises:
-            DefinitionError: there is no such class, or it is not derived from ``base``.
+            DefinitionError: If there is no such class, or it is not derived from ``base``.
         """
         if self.function is None:
             return base
@@ -82,17 +82,17 @@ Config = TypeVar("Config", bound=ReturnsConfig)
 
 
 class OnPolicy(Algorithm[Batch], Generic[Config]):
-    """Algorithm that trains one model with one optimizer on each rollout once.
+    """Base class of algorithms that train a model with one optimizer on the current rollout.
 
     Args:
-        config: section of the policy in the run configuration.
-        model: model to train.
-        distribution: action distribution for the model's logits.
-        optimizer: optimizer of the model.
+        config: Section of the policy in the run configuration.
+        model: Model to train.
+        distribution: Action distribution for the model's logits.
+        optimizer: Optimizer of the model.
 
     Attributes:
-        config: the section with the current value in place of each schedule.
-        trained: module whose parameters the optimizer holds.
+        config: The section with the current value in place of each schedule.
+        trained: Module whose parameters the optimizer holds.
     """
 
     model: ActorCritic
@@ -120,7 +120,7 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
         """Return the outputs of the current weights for recorded observations and actions, with gradient.
 
         Args:
-            batch: rows of experience.
+            batch: Rows of experience.
 
         Returns:
             Log-probabilities of the actions, entropies, and the model's own values: ``[rows]`` float32 each.
@@ -137,7 +137,7 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
 
         Args:
             observations: ``[rows, *observation_shape]``.
-            actions: recorded actions, see ``Batch``.
+            actions: Recorded actions, see ``Batch``.
             action_mask: ``[rows, choices]`` bool, or None.
 
         Returns:
@@ -158,7 +158,7 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
     """On-policy algorithm with a value function, in normalised units with ``normalize_returns``.
 
     Attributes:
-        returns: running mean and standard deviation of the returns.
+        returns: Running mean and standard deviation of the returns.
     """
 
     def __init__(
@@ -213,13 +213,13 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         critic: tuple[nn.Module, int] | None = None,
         critic_optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
-        """Take gradient steps as native code, where there is some.
+        """Compile gradient steps to native code, if supported.
 
         Args:
-            task: what the algorithm is built for.
-            own_class: class whose loss is compiled; a user's class that derives from it has its own.
-            critic: layers of a centralised critic and the number of its inputs, or None.
-            critic_optimizer: optimizer of the critic, if it has one of its own.
+            task: Policy to train.
+            own_class: Class whose loss is compiled; a user's class that derives from it has its own.
+            critic: Layers of a centralised critic and the number of its inputs, or None.
+            critic_optimizer: Separate optimizer of the critic, or None.
         """
         from warpdrive.training.compiled.learn import CompiledUpdate  # loads LLVM
         from warpdrive.training.compiled.plan import NoPlanError, critic_plan_of, policy_plan_of
@@ -253,8 +253,8 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
         """Take a gradient step on each minibatch of each epoch as native code.
 
         Args:
-            batch: rows, with values and advantages in the units of the loss.
-            epochs: indices of the rows, or sequences, of each minibatch.
+            batch: Rows, with values and advantages in the units of the loss.
+            epochs: Indices of the rows, or sequences, of each minibatch.
 
         Returns:
             Means of the terms over the steps, by name.
@@ -309,7 +309,7 @@ class ActorCriticAlgorithm(OnPolicy[Estimating]):
 
     @property
     def critic_limit(self) -> PositiveSchedule:
-        """Norm to which the gradient of a critic with an optimizer of its own is clipped."""
+        """Maximum gradient norm of a critic with a separate optimizer."""
         return self.config.max_grad_norm
 
     def critic_inputs(self, batch: Batch) -> CriticRows | None:
@@ -336,9 +336,9 @@ def rollout_batcher(
     """Return the source of batches with value estimates of ``algorithm``; see ``RolloutBatcher``.
 
     Args:
-        algorithm: the algorithm, whose configuration is read at each update.
-        task: policy to train.
-        critic_input: input of a centralised critic; None: the observations.
+        algorithm: The algorithm, whose configuration is read at each update.
+        task: Policy to train.
+        critic_input: Input of a centralised critic; None: the observations.
 
     Returns:
         The source of batches.

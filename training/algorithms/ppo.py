@@ -32,7 +32,7 @@ class PPOConfig(OnPolicyConfig):
     target_kl: OptionalPositiveSchedule = None
     """Target KL divergence in nats: the update ends once it exceeds 1.5 times this; None: no early stopping."""
     centralized_critic: bool = False
-    """If True, values are estimated from more than the policy's observations (MAPPO)."""
+    """If True, the value function has a separate network with the inputs ``critic_input`` (MAPPO)."""
     critic_input: Literal["auto", "global_state", "observations", "agent_specific"] = "auto"
     """Input of the centralised critic: the environment's ``global_state``, or the observations of all agents.
 
@@ -40,14 +40,12 @@ class PPOConfig(OnPolicyConfig):
     that of ``auto``.
     """
     recurrent_critic: bool = False
-    """If True, the centralised critic is recurrent: with the model's recurrent units, or 64 GRU units if it has
-    none.
-    """
+    """If True, the centralised critic has recurrent units: those of the policy's model, or else 64 GRU units."""
     critic_lr: OptionalPositiveSchedule = None
     """Learning rate of the centralised critic; None: ``lr``."""
     critic_max_grad_norm: OptionalPositiveSchedule = None
-    """Gradient norm limit of the centralised critic; None: clipped with the policy's gradient or, with ``critic_lr``,
-    to the same limit.
+    """Maximum gradient norm of the centralised critic; None: clipped with the policy's gradient or, with ``critic_lr``,
+    to the same norm.
     """
     epochs: Count = 4
     """Passes over the rollout per update."""
@@ -79,7 +77,7 @@ class PPOConfig(OnPolicyConfig):
 
     @property
     def has_critic_optimizer(self) -> bool:
-        """True if the centralised critic has an optimizer of its own."""
+        """True if the centralised critic has a separate optimizer."""
         return self.critic_lr is not None or self.critic_max_grad_norm is not None
 
 
@@ -98,14 +96,14 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
     ```
 
     Args:
-        config: section of the policy in the run configuration.
-        model: model to train.
-        distribution: action distribution for the model's logits.
-        optimizer: optimizer of the model.
+        config: Section of the policy in the run configuration.
+        model: Model to train.
+        distribution: Action distribution for the model's logits.
+        optimizer: Optimizer of the model.
 
     Attributes:
-        config: the section with the current value in place of each schedule.
-        model: the policy and value function.
+        config: The section with the current value in place of each schedule.
+        model: The policy and value function.
     """
 
     def update(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
@@ -114,8 +112,8 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         Each row, or each sequence of a recurrent model, is used once per epoch.
 
         Args:
-            batch: experience of the rollout, with advantages and returns.
-            generator: random number generator of the minibatches, on the device.
+            batch: Experience of the rollout, with advantages and returns.
+            generator: Random number generator of the minibatches, on the device.
 
         Returns:
             Metrics by name, as scalars on the device: means over all minibatches.
@@ -141,8 +139,8 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         """Take one gradient step on a minibatch.
 
         Args:
-            batch: rows of the minibatch, with advantages in the units of the loss.
-            before: called with the terms of the loss before the optimizer step; returns additional terms.
+            batch: Rows of the minibatch, with advantages in the units of the loss.
+            before: Called with the terms of the loss before the optimizer step; returns additional terms.
 
         Returns:
             The terms of the loss, and ``"grad_norm"``, the norm of the gradient before clipping.
@@ -154,7 +152,7 @@ class PPO(ActorCriticAlgorithm[PPOConfig]):
         """Return the loss to minimise (equation 9 of the paper, negated), and its terms without gradient.
 
         Args:
-            batch: rows of a minibatch.
+            batch: Rows of a minibatch.
             advantages: ``[rows]``, standardised with ``normalize_advantage``.
 
         Returns:

@@ -49,12 +49,12 @@ class PQNConfig(ReturnsConfig):
     model: OffPolicyModelConfig = PerceptronConfig(layer_norm=True, activation="relu")
     """Model of the action values, with layer normalisation in place of a target network."""
     td_lambda: FractionSchedule = 0.65
-    """Weight of longer returns, from 0 (one step) to 1 (to the end of the rollout or episode)."""
+    """Lambda of the returns: 0 for one-step targets, 1 for returns up to the end of the rollout or episode."""
     epsilon: FractionSchedule = [[0, 1.0], [100_000, 0.05]]  # type: ignore[assignment]
     """Probability of a random action, by environment steps."""
     mixing: Literal["none", "vdn"] = "none"
-    """``vdn``: the agents of the tag learn the sum of their action values from the reward of the team; ``none``: each
-    agent learns from its own rewards.
+    """``vdn``: the sum of the agents' action values is learned from the team reward; ``none``: each agent learns from
+    its own rewards.
     """
     epochs: Count = 2
     """Passes over the rollout per update."""
@@ -100,12 +100,12 @@ class PQN(Algorithm[Batch]):
     """PQN for one model.
 
     Args:
-        config: section of the policy in the run configuration.
-        model: action-value network to train.
-        optimizer: optimizer of the model.
+        config: Section of the policy in the run configuration.
+        model: Action-value network to train.
+        optimizer: Optimizer of the model.
 
     Attributes:
-        config: the section with the current value in place of each schedule.
+        config: The section with the current value in place of each schedule.
     """
 
     config: PQNConfig
@@ -166,10 +166,10 @@ class LambdaReturns:
     Like ``RolloutBatcher``, it bootstraps returns of agents that have left their episode with their running mean.
 
     Args:
-        tag: policy tag.
-        learner: provides the values and the coefficients.
-        sharding: distribution of the rows over processes.
-        device: device of the rows.
+        tag: Policy tag.
+        learner: Provides the values and the coefficients.
+        sharding: Distribution of the rows over processes.
+        device: Device of the rows.
     """
 
     def __init__(self, tag: str, learner: PQN, sharding: Sharding, device: torch.device) -> None:
@@ -189,7 +189,7 @@ class LambdaReturns:
         if rollout.still_active is not None:
             stays = rollout.of("still_active", self.tag)
             following = following.where(stays, self._absent_value.value)
-            weight = weight.where(stays, 1.0)  # out of its episode an agent chooses nothing
+            weight = weight.where(stays, 1.0)  # inactive agents choose no actions
         returns = lambda_returns(
             rewards=steps.rewards.view(shape),
             next_values=following.where(~steps.terminal.view(shape), 0.0),
@@ -267,7 +267,7 @@ def lambda_returns(*, rewards: Tensor, next_values: Tensor, ended: Tensor, gamma
         rewards: ``[T, ...]`` float32.
         next_values: ``[T, ...]`` float32, estimates after each step, in the same episode; 0 if nothing follows.
         ended: ``[T, ...]`` bool, True if the next row is not the next step of the same episode.
-        gamma: discount per step.
+        gamma: Discount per step.
         td_lambda: ``[T, ...]`` float32, weight of longer returns.
 
     Returns:
@@ -293,17 +293,18 @@ def team_returns(
 ) -> Tensor:
     """Return the :func:`lambda_returns` of teams, whose agents may all be out of the episode.
 
-    Nothing is bootstrapped from a step after which no agent is there. The rewards of the following steps are summed, as
-    there are no actions, until an agent is back or the episode ends; without ``returns_after_leaving`` returns end.
+    There is no bootstrapping from a step after which no agent is active. The rewards of the following steps are summed,
+    as there are no actions, until an agent is active again or the episode ends; without ``returns_after_leaving``
+    returns end.
 
     Args:
         rewards: ``[T, ...]`` float32.
         next_values: ``[T, ...]`` float32, see :func:`lambda_returns`.
         ended: ``[T, ...]`` bool, True if the episode ended in the step.
         still_active: ``[T, ..., agents]`` bool, True if the agent was in the episode after the step; None: always.
-        gamma: discount per step.
+        gamma: Discount per step.
         td_lambda: ``[T, ...]`` float32, weight of longer returns.
-        returns_after_leaving: see ``ReturnsConfig``.
+        returns_after_leaving: See ``ReturnsConfig``.
 
     Returns:
         Returns ``[T, ...]`` float32.

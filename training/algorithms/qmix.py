@@ -28,9 +28,9 @@ class QMIXConfig(ValueDecompositionConfig):
     mixing_units: Width = 32
     """Number of units of the mixing network."""
     hypernetwork_units: Width | None = 64
-    """Units of the hidden layer of the networks that compute the weights of the mixing network; None: no such layer."""
+    """Hidden units of the hypernetworks, which compute the mixing network's weights; None: no hidden layer."""
     mixer_input: Literal["auto", "global_state", "observations"] = "auto"
-    """Input of these networks: the environment's ``global_state``, or the observations of all agents.
+    """Input of the hypernetworks: the environment's ``global_state``, or the observations of all agents.
 
     ``auto``: the global state if the environment has one.
     """

@@ -35,9 +35,9 @@ class SACConfig(ContinuousConfig):
 
     algorithm: Literal["sac"] = "sac"
     initial_temperature: Positive = 1.0
-    """Initial temperature: the weight of the entropy relative to rewards."""
+    """Initial temperature, the weight of the entropy relative to rewards."""
     target_entropy: OptionalSchedule = None
-    """Target entropy in nats of actions from -1 to 1; None: minus the number of components of an action."""
+    """Target entropy in nats of actions in [-1, 1]; None: minus the number of action components."""
 
     def acting_distribution(self, action_space: Space[Any]) -> Distribution:
         """See ``LearningConfig``."""
@@ -53,7 +53,7 @@ class Temperature(nn.Module):
     """Temperature of the entropy bonus per nat, stored as its logarithm.
 
     Args:
-        initial: initial temperature.
+        initial: Initial temperature.
     """
 
     def __init__(self, initial: float) -> None:
@@ -70,11 +70,11 @@ class SAC(ContinuousControl[SACConfig]):
     """SAC for a policy, its critics and the temperature.
 
     Args:
-        config: section of the policy in the run configuration.
-        model: the policy.
-        critics: action-value function with two estimates.
-        temperature: temperature of the policy.
-        policy_optimizer, critic_optimizer, temperature_optimizer: optimizers of these.
+        config: Section of the policy in the run configuration.
+        model: The policy.
+        critics: Action-value function with two estimates.
+        temperature: Temperature of the policy.
+        policy_optimizer, critic_optimizer, temperature_optimizer: Optimizers of these.
     """
 
     model: SquashedActor
@@ -137,7 +137,7 @@ class SAC(ContinuousControl[SACConfig]):
         """Return half the mean squared soft temporal difference (equations 5 and 6) of both critics, and its terms.
 
         Args:
-            batch: transitions.
+            batch: Transitions.
             noise: ``[rows, components]``, standard normal: noise of the next actions.
         """
         with torch.no_grad():
@@ -154,7 +154,7 @@ class SAC(ContinuousControl[SACConfig]):
         """Return the mean of temperature * log-probability - value over sampled actions (equation 9), and its terms.
 
         Args:
-            batch: transitions.
+            batch: Transitions.
             noise: ``[rows, components]``, standard normal: noise of the actions.
         """
         actions, log_prob = self._drawn(batch.observations, noise)
@@ -173,7 +173,7 @@ class SAC(ContinuousControl[SACConfig]):
         return -self.model.components if wanted is None else wanted
 
     def compile_steps(self, task: Task) -> None:
-        """Take gradient steps as native code, where there is some."""
+        """Compile gradient steps to native code, if supported."""
         from warpdrive.training.compiled.off_policy import CompiledActorCritic  # loads LLVM
 
         networks = self.model, self.critics, None, self.target_critics

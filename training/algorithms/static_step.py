@@ -37,11 +37,11 @@ class Steps(Protocol):
 class StaticStep:
     """Gradient step at fixed addresses, repeated as a CUDA graph if possible.
 
-    Each shape of the inputs has a graph of its own: minibatches may differ by a row.
+    Each shape of the inputs has a separate graph: minibatches may differ by a row.
 
     Args:
-        algorithm: its ``gradient_step`` is repeated.
-        graphs: captures the steps.
+        algorithm: Its ``gradient_step`` is repeated.
+        graphs: Captures the steps.
     """
 
     def __init__(self, algorithm: Steps, graphs: StepGraphs) -> None:
@@ -92,7 +92,7 @@ class StaticStep:
         return [part for part in self.algorithm.parts().values() if isinstance(part, torch.optim.Optimizer)]
 
     def _optimized(self) -> Iterator[Tensor]:
-        """Yield what optimizers change: parameters, Adam's state, and the flag of early stopping."""
+        """Yield the tensors that optimizers change: parameters, Adam's state, and the flag of early stopping."""
         for optimizer in self._optimizers:
             yield from optimizer.param_groups[0]["params"]
             yield from adam_state(optimizer).values()
@@ -116,7 +116,7 @@ class StaticStep:
 
     @contextmanager
     def _scalars_in_place(self) -> Iterator[None]:
-        """Let the algorithm and its optimizers read the scalars within the block."""
+        """Make the algorithm and its optimizers read the scalars within the block."""
         config, groups = self.algorithm.config, [optimizer.param_groups[0] for optimizer in self._optimizers]
         former = [{name: group[name] for name in ("lr", "capturable")} for group in groups]
         coefficients = {name: self._scalars[name] for name in self.algorithm.schedules.schedules}
@@ -131,7 +131,7 @@ class StaticStep:
                 group.update(options)
 
     def _save(self) -> Callable[[], None]:
-        """Save all that a step changes; see ``StepGraphs.repeatable``."""
+        """Save all state that a step changes; see ``StepGraphs.repeatable``."""
         changed = list(self._optimized())
         for part in (self.algorithm.model, *self.algorithm.parts().values()):
             if isinstance(part, nn.Module):
@@ -169,7 +169,7 @@ def _tensors(leaves: Any) -> list[Tensor]:
 
 
 def _copied(value: Any) -> Any:
-    """Return nested tuples, dictionaries and dataclasses with tensors of their own."""
+    """Return copies of nested tuples, dictionaries and dataclasses with new tensors."""
     if isinstance(value, Tensor):
         return value.clone(memory_format=torch.contiguous_format)
     if isinstance(value, tuple):

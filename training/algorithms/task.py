@@ -10,13 +10,15 @@ import torch
 from gymnasium import Space
 from torch import Tensor, nn
 
-from warpdrive.errors import ConfigError
+from warpdrive.errors import ConfigError, DefinitionError, ModelError
 from warpdrive.step_graph import StepGraphs
 from warpdrive.training.algorithms.base import LearningConfig, Stateful
 from warpdrive.training.distributed.process_group import UNSHARDED, Sharding
 from warpdrive.training.models import seeded
-from warpdrive.training.models.base import Actor
+from warpdrive.training.models.base import Actor, ActorCritic
+from warpdrive.training.models.check_device import check_outputs
 from warpdrive.training.models.critic_inputs import GlobalState, JointObservations, SharedInput
+from warpdrive.training.models.options import CustomModelConfig
 from warpdrive.training.models.parameters import as_vector
 from warpdrive.training.models.perceptron import Perceptron
 from warpdrive.training.models.recurrent import Cell
@@ -45,20 +47,20 @@ class Task:
     """Properties of the agents and replicas that an algorithm trains a policy for.
 
     Attributes:
-        tag: policy tag.
+        tag: Policy tag.
         agent_ids: ``[agents of the tag]`` int32, on the device.
-        observation_space: observation space of one agent.
-        action_space: action space of one agent.
-        num_envs: number of training replicas.
-        backend: backend on whose device models live.
-        seed: seed of the initial parameters.
-        sharding: distribution of the experience over processes.
-        all_observation_spaces: observation space of one agent, for every policy tag.
-        num_agents: number of agents, for every policy tag.
-        global_state: number of elements of each global state array of the environment in a replica, by name.
-        load: loads pretrained parameters into a new model, if the configuration names some.
+        observation_space: Observation space of one agent.
+        action_space: Action space of one agent.
+        num_envs: Number of training replicas.
+        backend: Backend on whose device models are.
+        seed: Seed of the initial parameters.
+        sharding: Distribution of the experience over processes.
+        all_observation_spaces: Observation space of one agent, for every policy tag.
+        num_agents: Number of agents, for every policy tag.
+        global_state: Number of elements of each global state array of the environment in a replica, by name.
+        load: Loads the pretrained parameters that the configuration names into a new model.
         update: ``trainer.update`` of the run configuration.
-        graphs: captures gradient steps as CUDA graphs; None: they are not captured.
+        graphs: Captures gradient steps as CUDA graphs; None: they are not captured.
     """
 
     tag: str
@@ -82,14 +84,28 @@ class Task:
         return self.backend.device
 
     def new_model(self, config: LearningConfig) -> Any:
-        """Return a new model of ``config`` on the device, with the parameters of ``load`` if there are some."""
-        with seeded(self.seed):
-            model = config.build_model(self.observation_space, self.action_space)
+        """Return a new model of ``config`` on the device, with the parameters of ``load`` if given.
+
+        Raises:
+            ConfigError: If a user-defined model cannot be built, or called with the observations of all replicas.
+        """
+        try:
+            with seeded(self.seed):
+                model = config.build_model(self.observation_space, self.action_space)
+        except DefinitionError as error:
+            raise ConfigError(f"policy.{self.tag}.{error}") from error
         self.load(model)
-        return self._native(model.to(self.device))
+        model = model.to(self.device)
+        if isinstance(config.model, CustomModelConfig) and isinstance(model, ActorCritic):
+            leading = (self.num_envs, len(self.agent_ids))
+            try:
+                check_outputs(model, self.observation_space, self.action_space, leading)
+            except (DefinitionError, ModelError) as error:
+                raise ConfigError(f"policy.{self.tag}.model.type: {error}") from error
+        return self._native(model)
 
     def new_critic(self, build: Callable[[], Any]) -> Any:
-        """Return a new critic on the device, initialised unlike the policy."""
+        """Return a new critic on the device, initialised with another seed than the policy."""
         with seeded(self.seed + CRITIC_SEED):
             critic = build()
         return self._native(critic.to(self.device))
@@ -98,7 +114,7 @@ class Task:
         """Return the features common to all agents, for a critic or a mixer.
 
         Args:
-            source: ``"observations"`` for those of all agents, which are also taken where the environment has no global
+            source: ``"observations"`` for those of all agents, which are also used if the environment has no global
                 state; otherwise the global state.
         """
         if source != "observations" and self.global_state:
@@ -106,7 +122,7 @@ class Task:
         return JointObservations(self.tag, self.all_observation_spaces, self.num_agents).to(self.device)
 
     def _native(self, module: nn.Module) -> nn.Module:
-        """Let perceptrons and recurrent units run as native code on the CPU, unless ``update`` is ``"torch"``."""
+        """Run perceptrons and recurrent units as native code on the CPU, unless ``update`` is ``"torch"``."""
         if self.update != "torch" and self.device.type == "cpu":
             from warpdrive.training.compiled.plan import native_perceptron, native_recurrence  # loads LLVM
 
@@ -121,7 +137,7 @@ class Task:
         """Check that each process gets a row of each minibatch.
 
         Raises:
-            ConfigError: there are more processes than rows.
+            ConfigError: If there are more processes than rows.
         """
         processes = self.sharding.process_group.world_size
         if batch_size < processes:

@@ -30,7 +30,7 @@ class TD3Config(DeterministicConfig):
     target_noise: NonNegativeSchedule = 0.2
     """Standard deviation of the noise added to the target policy's actions, in units of half their range."""
     target_noise_clip: NonNegativeSchedule = 0.5
-    """Limit of the absolute value of that noise, in the same units."""
+    """Clipping range of the noise of the target policy, in the same units."""
 
 
 class TD3(DeterministicPolicyGradient[TD3Config]):
@@ -73,7 +73,7 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
         """See ``Algorithm``: a step of the critics and, if it is due, of the policy.
 
         Args:
-            batch: transitions.
+            batch: Transitions.
             noise: ``[rows, components]``, standard normal.
             policy_is_due: True if the policy takes a step as well.
 
@@ -90,7 +90,7 @@ class TD3(DeterministicPolicyGradient[TD3Config]):
         """Return the mean squared temporal differences of both critics, summed (algorithm 1 of the paper), and terms.
 
         Args:
-            batch: transitions.
+            batch: Transitions.
             noise: ``[rows, components]``, standard normal.
         """
         with torch.no_grad():

@@ -1,7 +1,7 @@
-"""Base class of VDN and QMIX: action values of agents that are mixed to the value of their joint action.
+"""Base class of VDN and QMIX: action values of agents are mixed into the value of the joint action.
 
-Agents act epsilon-greedily by their own values. The mixed value of the actions that they took is trained by temporal
-differences of the team's reward, on sequences of a replay buffer.
+Agents act epsilon-greedily by their own values. The mixed value of their actions is trained by temporal differences of
+the team reward, on sequences of a replay buffer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from warpdrive.training.rollout.exploration import EpsilonGreedy
 
 
 class ValueDecompositionConfig(ReturnsConfig):
-    """Keys of the algorithms that mix the values of a team."""
+    """Keys of the value decomposition algorithms."""
 
     actions = "Discrete"
     model_sections = TEAM_VALUE_CONFIGS
@@ -61,17 +61,17 @@ class ValueDecompositionConfig(ReturnsConfig):
     double: bool = True
     """If True, the model selects the actions that the target network evaluates (double Q-learning)."""
     td_lambda: FractionSchedule = 0.0
-    """Weight of longer returns, from 0 (one step) to 1 (to the end of the sequence or episode)."""
+    """Lambda of the returns: 0 for one-step targets, 1 for returns up to the end of the sequence or episode."""
     tau: FractionSchedule = 1.0
     """Interpolation factor of a target network update: 1 copies the model."""
     target_update_every: Count = 200
     """Gradient steps between two target network updates."""
     bootstrap_truncated: bool = True
-    """If False, returns end with a truncated episode, as in PyMARL; else the value of its final state follows."""
+    """If True, returns of truncated episodes are bootstrapped with the final value; if False they end, as in PyMARL."""
     normalize_rewards: bool = False
-    """If True, rewards of the team are standardised by their running mean and variance over all rollouts so far."""
+    """If True, team rewards are standardised by their running mean and variance over all rollouts so far."""
     value_loss: Literal["mse", "huber"] = "mse"
-    """Loss of temporal differences: half the squared error, or linear beyond ``huber_delta``."""
+    """Loss: ``mse``: half the squared temporal difference; ``huber``: the same, but linear beyond ``huber_delta``."""
     huber_delta: PositiveSchedule = 1.0
     """Threshold of the Huber loss."""
 
@@ -110,15 +110,15 @@ class ValueDecomposition(Algorithm[SequenceBuffer]):
     """Q-learning of mixed action values.
 
     Args:
-        config: section of the policy in the run configuration.
-        model: action-value network of each agent.
-        mixer: mixes the values of the agents.
-        optimizer: optimizer of both.
-        mixer_input: computes the inputs of the mixer; None: it has none.
+        config: Section of the policy in the run configuration.
+        model: Action-value network of each agent.
+        mixer: Mixes the values of the agents.
+        optimizer: Optimizer of both.
+        mixer_input: Computes the inputs of the mixer; None: it has none.
 
     Attributes:
-        config: the section with the current value in place of each schedule.
-        rewards: running mean and standard deviation of the team's rewards.
+        config: The section with the current value in place of each schedule.
+        rewards: Running mean and standard deviation of the team's rewards.
     """
 
     parts_observe_all = True  # the newest sequences in the buffer, which are those of all processes
@@ -213,7 +213,7 @@ class ValueDecomposition(Algorithm[SequenceBuffer]):
         """Return the targets ``[T, B]`` of the mixed values.
 
         Args:
-            batch: sequences.
+            batch: Sequences.
             values: ``[T + 1, B, A, choices]``, action values of the model.
             states: ``[T + 1, B, A, state_size]``, its recurrent states.
 
@@ -254,13 +254,13 @@ def following_values(network: QNetwork, batch: TeamSequences, values: Tensor, st
     """Return the action values after each step, of the same episode.
 
     Args:
-        network: action-value network.
-        batch: sequences of ``T`` steps of ``B`` teams.
+        network: Action-value network.
+        batch: Sequences of ``T`` steps of ``B`` teams.
         values: ``[T + 1, B, A, choices]``, its values, see :func:`unrolled`.
         states: ``[T + 1, B, A, n]``, its recurrent states.
 
     Returns:
-        ``[T, B, A, choices]``: those of final observations where an episode was truncated.
+        ``[T, B, A, choices]``; where an episode was truncated, the values of its final observations.
     """
     final = batch.final_observations
     slots, teams = len(next(iter(final.values())) if isinstance(final, dict) else final), batch.begins.shape[1:]

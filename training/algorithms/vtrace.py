@@ -55,12 +55,12 @@ def vtrace(
         values: ``[T, n]``, value estimates before each step.
         next_values: ``[T, n]``, after it, in the same episode; 0 if nothing follows.
         ended: ``[T, n]`` bool, True if the next row is not the next step of the same episode.
-        gamma: discount per step.
-        gae_lambda: GAE coefficient, or ``[T, n]``: of what follows each step.
-        rho_clip: clipping threshold of the ratios in temporal differences.
-        c_clip: clipping threshold of the ratios in trace coefficients.
-        chosen: ``[T, n]`` bool, True if the agent chose the action; where it was out of the episode rho is 1, and c is
-            lambda. None: everywhere.
+        gamma: Discount per step.
+        gae_lambda: GAE coefficient, or ``[T, n]``: one per step.
+        rho_clip: Clipping threshold of the ratios in temporal differences.
+        c_clip: Clipping threshold of the ratios in trace coefficients.
+        chosen: ``[T, n]`` bool, True if the agent chose the action; for inactive agents rho is 1, and c is lambda.
+            None: always.
 
     Returns:
         Targets and advantages ``[T, n]``.
@@ -93,7 +93,7 @@ class Learner(Protocol):
 
         Args:
             observations: ``[rows, *observation_shape]``.
-            actions: recorded actions.
+            actions: Recorded actions.
             action_mask: ``[rows, choices]`` bool, or None.
         """
 
@@ -101,16 +101,16 @@ class Learner(Protocol):
 class StaggeredGroups:
     """Builder of the batch of each update from the last steps of one group of replicas, in turn.
 
-    There are as many groups as rollouts in ``num_steps``. So each update learns from long sequences although the
-    rollouts between updates are short, and from every step once. In the beginning there are fewer steps; missing ones
-    have weight 0.
+    There are as many groups as rollouts in ``num_steps``: each update learns from long sequences although the rollouts
+    between updates are short, and each step is used once. At the beginning there are fewer steps; missing ones have
+    weight 0.
 
     Args:
-        tag: policy tag.
-        learner: provides the policy, the value function and the coefficients.
-        num_steps: steps of each replica per update, a multiple of the rollout length.
-        device: device of the stored steps.
-        process_group: process group that learns from them: each process stores all, and gets a part of each group.
+        tag: Policy tag.
+        learner: Provides the policy, the value function and the coefficients.
+        num_steps: Steps of each replica per update, a multiple of the rollout length.
+        device: Device of the stored steps.
+        process_group: Process group of the training: each process stores all steps, and trains on a part of each group.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class StaggeredGroups:
         """Return the last ``num_steps`` steps of the next group, including this rollout's.
 
         Args:
-            rollout: rollout of all replicas, a multiple of the number of groups.
+            rollout: Rollout of all replicas, a multiple of the number of groups.
         """
         length = rollout.num_steps
         groups = self.num_steps // length
@@ -184,7 +184,7 @@ class StaggeredGroups:
             "values": values,
             "next_values": next_values * ~terminal,
             "ended": ended,
-            "gae_lambda": torch.where(stays, config.gae_lambda, 1.0),  # while it is out, an agent chooses nothing
+            "gae_lambda": torch.where(stays, config.gae_lambda, 1.0),  # inactive agents choose no actions
             "chosen": is_there,
         }
         found = vtrace(

@@ -28,15 +28,15 @@ class Autoscaled:
     """Result of a search.
 
     Attributes:
-        config: run configuration with the winning size, in total over all devices.
-        before: size of the original configuration.
-        devices: number of devices to train on.
-        winner: outcome of the winning size, on one device.
-        outcomes: outcomes of all sizes, in the order of the search.
-        speed: throughput of all devices together, measured in a trial run of the configuration.
+        config: Run configuration with the winning size, in total over all devices.
+        before: Size of the original configuration.
+        devices: Number of devices to train on.
+        winner: Outcome of the winning size, on one device.
+        outcomes: Outcomes of all sizes, in the order of the search.
+        speed: Throughput of all devices together, measured in a trial run of the configuration.
         stopped: True if Ctrl-C ended the search: the best size so far was not tested in a trial run.
-        survey: measurements from before the search.
-        memory: memory limit of a process in bytes, and its origin.
+        survey: Measurements from before the search.
+        memory: Memory limit of a process in bytes, and its origin.
     """
 
     config: RunConfig
@@ -72,22 +72,22 @@ def autoscale(
     Ctrl-C ends the search with the best size so far, if there is one.
 
     Args:
-        config: run configuration. Only ``trainer.num_envs`` and ``trainer.train_batch_size`` are changed.
+        config: Run configuration. Only ``trainer.num_envs`` and ``trainer.train_batch_size`` are changed.
         write_to: YAML file for the resulting configuration, written after a successful trial run.
-        memory: memory limit in bytes; None: all available memory.
-        time_limit: timeout of a probe in seconds, including its start.
-        seconds: duration of a measurement in seconds.
-        min_updates: minimum number of updates within ``trainer.total_steps``; larger batches are not tried.
-        devices: number of devices of the training: the search runs on one of them, and each gets the best size there.
-        on_survey: called with the survey and the available memory.
-        on_outcome: called before each probe with all outcomes and the size to try, and after the last probe.
+        memory: Memory limit in bytes; None: all available memory.
+        time_limit: Timeout of a probe in seconds, including its start.
+        seconds: Duration of a measurement in seconds.
+        min_updates: Minimum number of updates within ``trainer.total_steps``; larger batches are not tried.
+        devices: Number of devices of the training: the search runs on one of them, and each gets the best size there.
+        on_survey: Called with the survey and the available memory.
+        on_outcome: Called before each probe with all outcomes and the size to try, and after the last probe.
 
     Returns:
         The result of the search.
 
     Raises:
-        TrainingError: no size fits: reports why.
-        ConfigError: ``min_updates`` leaves no batch size.
+        TrainingError: If no size fits: reports why.
+        ConfigError: If ``min_updates`` leaves no batch size.
     """
     trainer = config.trainer
     before = Size(trainer.num_envs, trainer.rollout_length)

@@ -24,7 +24,7 @@ def available_memory(root: Path = Path("/")) -> Available:
     """Return the host memory available to this process: the minimum of free memory, cgroup and process limits.
 
     Args:
-        root: folder of ``/proc`` and ``/sys``.
+        root: Folder of ``/proc`` and ``/sys``.
     """
     return min([_free_memory(root), *_control_groups(root), *_process_limits(root)])
 
@@ -33,7 +33,7 @@ def parse_bytes(text: str) -> int:
     """Parse ``"2GiB"``, ``"1500MB"``, ``"1.5G"`` (decimal, as ``MB``) or a number of bytes.
 
     Raises:
-        ConfigError: the text has another form.
+        ConfigError: If the text has another form.
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
     if not found or not 0 < float(found[1]) < 2**63:
@@ -51,7 +51,7 @@ def _free_memory(root: Path) -> Available:
     found = re.search(r"^MemAvailable:\s+(\d+) kB", table, re.MULTILINE)
     if found:
         return Available(int(found[1]) * 1024, "free memory")
-    try:  # another system than Linux: what there is
+    try:  # systems other than Linux report no free memory: use the total
         return Available(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "memory")
     except (AttributeError, ValueError, OSError):
         return Available(math.inf, "memory")
@@ -70,11 +70,11 @@ def _control_groups(root: Path) -> list[Available]:
         else:
             continue
         group = mount / path.lstrip("/")
-        for folder in (group, *group.parents):  # in a container, the group's own path may lie outside of what is seen
+        for folder in (group, *group.parents):  # in a container, the own path may be outside of the visible tree
             most, used = _number(folder / limit), _number(folder / usage)
             if most is not None and used is not None and most < 2**60:
                 cached = re.search(rf"^{cache} (\d+)", _read(folder / "memory.stat"), re.MULTILINE)
-                used -= int(cached[1]) if cached else 0  # files that are given back when memory is needed
+                used -= int(cached[1]) if cached else 0  # cached files, which are evicted when memory is needed
                 found.append(Available(max(0, most - used), f"the control group's limit of {gib(most)}"))
             if folder == mount:
                 break

@@ -101,9 +101,9 @@ def measure(config: RunConfig, request: Mapping[str, Any], stage: Callable[[str]
     than ``request["hopeless"]``.
 
     Args:
-        config: run configuration of the size to try.
-        request: contents of ``request.json``.
-        stage: called with a description of the current stage.
+        config: Run configuration of the size to try.
+        request: Contents of ``request.json``.
+        stage: Called with a description of the current stage.
 
     Returns:
         The measurements.

@@ -30,7 +30,7 @@ _ENDLESS = 2**62
 _SERVICES = ("wandb", "trackio", "mlflow")
 """Sections of ``saving`` that log the metrics elsewhere."""
 _SAFE = 0.95
-"""Fraction of the free memory to use at most, to leave room for this process and others to grow."""
+"""Maximum fraction of the free memory to use, to leave room for this process and others to grow."""
 _CUT_SHORT_BELOW = 0.7
 """Fraction of the highest throughput below which the measurement of a size is cut short."""
 _UPDATES_OF_A_TRIAL = 3
@@ -41,17 +41,17 @@ class Survey:
     """Measurements from before the search. Memory is in bytes.
 
     Attributes:
-        backend: name of the backend.
-        device: device of the replicas.
-        num_agents: number of agents per replica.
-        at_once: number of replicas that the device steps in parallel.
-        state_bytes: memory of a replica's state.
-        rollout_bytes: memory of a replica in a rollout, independent of its length.
-        step_bytes: memory of a replica per rollout step.
-        fixed_bytes: memory independent of the size.
-        available: available memory of a process.
-        limited_by: origin of that limit.
-        baseline: host memory of a process before it has any replicas.
+        backend: Name of the backend.
+        device: Device of the replicas.
+        num_agents: Number of agents per replica.
+        at_once: Number of replicas that the device steps in parallel.
+        state_bytes: Memory of a replica's state.
+        rollout_bytes: Memory of a replica in a rollout, independent of its length.
+        step_bytes: Memory of a replica per rollout step.
+        fixed_bytes: Memory independent of the size.
+        available: Available memory of a process.
+        limited_by: Origin of that limit.
+        baseline: Host memory of a process before it has any replicas.
     """
 
     backend: str
@@ -81,18 +81,18 @@ class Prober:
     """Tries sizes of a run configuration; must be closed.
 
     Args:
-        config: run configuration.
-        seconds: duration of a measurement in seconds.
-        time_limit: timeout of a probe in seconds, including its start.
-        memory: memory limit in bytes; None: all available memory.
-        devices: number of processes to train together. Sizes are per process, which on the CPU has its share of memory
+        config: Run configuration.
+        seconds: Duration of a measurement in seconds.
+        time_limit: Timeout of a probe in seconds, including its start.
+        memory: Memory limit in bytes; None: all available memory.
+        devices: Number of processes to train together. Sizes are per process, which on the CPU has its share of memory
             and cores.
 
     Attributes:
-        survey: measurements from before the search.
+        survey: Measurements from before the search.
 
     Raises:
-        TrainingError: replicas cannot be created at any size: reports why.
+        TrainingError: If replicas cannot be created at any size: reports why.
     """
 
     def __init__(
@@ -162,8 +162,8 @@ class Prober:
 
         Args:
             config_file: YAML file of the configuration.
-            size: size per process.
-            grows: bytes that a long run allocates in addition.
+            size: Size per process.
+            grows: Bytes that a long run allocates in addition.
 
         Returns:
             The throughput of all processes; or the reason of the failure.
@@ -258,5 +258,9 @@ def _start_in_own_group(command: Sequence[str], printed: IO[str]) -> subprocess.
 
 def _logged_speed(folder: Path) -> float:
     """Return the environment steps per second of the last logged update of a run in a folder; 0 if there is none."""
-    rows = [row for path in folder.glob("runs/*/*/metrics.csv") for row in csv.DictReader(path.open(newline=""))]
+    path = next(folder.glob("runs/*/*/metrics.csv"), None)
+    if path is None:
+        return 0.0
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     return float(rows[-1].get("perf/env_steps_per_second") or 0.0) if rows else 0.0

@@ -30,9 +30,9 @@ def outcome_table(outcomes: Mapping[Size, Outcome], now: Size | None = None, win
     """Return a table of all outcomes, sorted by replicas.
 
     Args:
-        outcomes: outcomes by size.
-        now: size that is being tried.
-        winner: winning size.
+        outcomes: Outcomes by size.
+        now: Size that is being tried.
+        winner: Winning size.
 
     Returns:
         A table of rich, with a row per size.

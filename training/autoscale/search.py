@@ -10,7 +10,7 @@ from statistics import median
 from warpdrive.training.autoscale.size import Outcome, Size
 
 _GAIN = 0.02
-"""Relative gain in throughput below which a size counts as no faster, because of noise."""
+"""Relative gain in throughput below which a size is not faster, because of noise."""
 _MISSES = 2
 """Number of consecutive doublings without gain that end a climb."""
 _CLOSE = 0.03
@@ -34,8 +34,8 @@ class Bounds:
     """Bounds of the sizes to try.
 
     Attributes:
-        most_batch: maximum of environment steps per update.
-        least_rollout: minimum rollout length.
+        most_batch: Maximum of environment steps per update.
+        least_rollout: Minimum rollout length.
     """
 
     most_batch: int
@@ -50,16 +50,16 @@ class Search:
     """Search for the size with the highest throughput, preferring the smallest among nearly equal ones.
 
     Doubling finds the neighbourhood of the best number of replicas, or the memory limit; bisection refines it. The
-    rollout length is searched likewise, then the trade-off of both: if memory is limiting, more replicas require
+    rollout length is searched in the same way, then the trade-off of both: if memory is limiting, more replicas require
     shorter rollouts. Finally the best sizes are measured again in turns.
 
     Args:
-        attempt: tries a size and returns its outcome, never raises.
-        bounds: bounds of the sizes to try.
-        wave: number of replicas that the device runs in parallel.
+        attempt: Tries a size and returns its outcome, never raises.
+        bounds: Bounds of the sizes to try.
+        wave: Number of replicas that the device runs in parallel.
 
     Attributes:
-        outcomes: outcome by size; the throughputs of the finalists are medians.
+        outcomes: Outcome by size; the throughputs of the finalists are medians.
     """
 
     def __init__(self, attempt: Callable[[Size], Outcome], bounds: Bounds, wave: int = 1) -> None:
@@ -106,7 +106,7 @@ class Search:
                 return None
 
     def _climb(self, change: Change) -> None:
-        """Double while that is faster; if it never was, or after that, halve likewise."""
+        """Double while that is faster; then, or if it never was, halve in the same way."""
         for factor in (2.0, 0.5):
             start = self.best()
             size, misses, fastest = start.size, 0, start.speed

@@ -29,15 +29,15 @@ class Outcome:
     """Outcome of trying a size.
 
     Attributes:
-        size: the size.
-        speed: trained environment steps per second (rollout, update and logging); 0 if it does not fit.
-        memory: peak memory in bytes: of the process on the CPU, of PyTorch on a GPU; 0 if unknown.
-        grows: bytes of it that only a long run allocates, as replay buffers fill.
-        rollout_seconds: rollout time per update.
-        update_seconds: learning time per update.
-        failure: kind of failure: no memory, timeout, an error, or not tried (``refused``: the arrays alone need more
+        size: The size.
+        speed: Trained environment steps per second (rollout, update and logging); 0 if it does not fit.
+        memory: Peak memory in bytes: of the process on the CPU, of PyTorch on a GPU; 0 if unknown.
+        grows: Part of it in bytes that only a long run allocates, as replay buffers fill.
+        rollout_seconds: Rollout time per update.
+        update_seconds: Learning time per update.
+        failure: Kind of failure: no memory, timeout, an error, or not tried (``refused``: the arrays alone need more
             memory than available, or the configuration forbids the size); None if it fits.
-        reason: description of the failure.
+        reason: Description of the failure.
     """
 
     size: Size

@@ -32,8 +32,8 @@ class NewProcesses:
     """Starter of probes as new processes, on systems that cannot fork.
 
     Args:
-        variables: environment variables in addition to those of this process.
-        cores: ignored.
+        variables: Environment variables in addition to those of this process.
+        cores: Ignored.
     """
 
     def __init__(self, variables: Mapping[str, str] | None = None, cores: Sequence[int] = ()) -> None:
@@ -58,7 +58,7 @@ class Starter:
     """Fork server and its pipes. The process ends when this object is closed.
 
     Args:
-        variables: environment variables in addition to those of this process.
+        variables: Environment variables in addition to those of this process.
         cores: CPU cores of the server and the probes; empty: those of this process.
     """
 
@@ -84,7 +84,7 @@ class Starter:
         """Start the probe of a folder.
 
         Raises:
-            ChildProcessError: the fork server has ended: contains its last output.
+            ChildProcessError: If the fork server has ended: contains its last output.
         """
         assert self._process.stdin and self._process.stdout and self._process.stderr
         with suppress(OSError):
@@ -108,7 +108,7 @@ class Starter:
 
 
 def _environment(variables: Mapping[str, str] | None) -> dict[str, str]:
-    return {"OMP_WAIT_POLICY": "PASSIVE"} | dict(os.environ) | dict(variables or {})  # as every command has it
+    return {"OMP_WAIT_POLICY": "PASSIVE"} | dict(os.environ) | dict(variables or {})  # as for every command
 
 
 class Forked:
@@ -146,7 +146,7 @@ def serve() -> None:
         pid = os.fork()
         if pid == 0:
             _run_probe(probe.main, Path(line.rstrip("\n")))
-        os.setpgid(pid, pid)  # here and there, as either may be first
+        os.setpgid(pid, pid)  # in both processes, as either may be first
         print(pid, flush=True)
         print(_exit_code(pid), flush=True)
 

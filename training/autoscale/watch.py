@@ -38,10 +38,10 @@ def watch(process: subprocess.Popen[bytes] | Forked, printed: Path, time_limit: 
     """Wait for a process that leads a process group; kill it, with its children, if it exceeds a limit.
 
     Args:
-        process: process that was just started.
-        printed: file of its output.
-        time_limit: time limit in seconds.
-        memory: memory limit in bytes, including its children, or None.
+        process: Process that was just started.
+        printed: File of its output.
+        time_limit: Time limit in seconds.
+        memory: Memory limit in bytes, including its children, or None.
 
     Returns:
         The exit of the process.

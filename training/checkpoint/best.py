@@ -15,9 +15,9 @@ class BestCheckpoint:
     """Tracks the best evaluation so far, and points ``checkpoints/best`` to the checkpoint of its weights.
 
     Args:
-        checkpoints: folder of the run's checkpoints.
-        config: run configuration, whose ``saving`` section names the metric.
-        state: state of a run that is continued, or None.
+        checkpoints: Folder of the run's checkpoints.
+        config: Run configuration, whose ``saving`` section names the metric.
+        state: State of a run that is continued, or None.
 
     Attributes:
         wanted: True if the best checkpoint is to be kept.

@@ -6,7 +6,7 @@ step_<n>/
     trainer.pt               optimizers, replay buffers, counters, random states, the simulation
                              (torch.load(weights_only=True))
 
-A checkpoint is written beside its place, synchronised to disk and renamed; one that is deleted is renamed first. A
+A checkpoint is written under another name, synchronised to disk and renamed; before it is deleted it is renamed. A
 folder named ``step_<n>`` is thus complete at any time. ``manifest.json`` holds sizes and checksums of all files, and of
 itself (``_with_checksum``); files or keys that it does not list are damage. Manifests of versions without a checksum of
 their own are accepted.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import shutil
@@ -38,16 +39,18 @@ from warpdrive import __version__
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, one_line, shown
 from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
-from warpdrive.training.runtime.atomic_write import no_room, replace_file, write_atomically
+from warpdrive.training.runtime.atomic_write import no_room, replace_file, replace_non_finite, write_atomically
 
 _FORMAT = 3
 _MANIFEST, _STATE = "manifest.json", "trainer.pt"
 _NO_CHECKSUM = "0" * 64
+_INFINITE = "\0inf"
+"""Placeholder of an infinite number in JSON; configurations have no NUL characters."""
 _CAN_SYNC_FOLDERS = hasattr(os, "O_DIRECTORY")
 """False on Windows, where folders cannot be opened."""
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
 LATEST, BEST = "latest", "best"
-"""Files beside the checkpoints of a run, each of which names one of them."""
+"""Files in the folder of a run's checkpoints, each with the name of one of them."""
 Which = Literal["latest", "best"]
 
 
@@ -56,10 +59,10 @@ class Checkpoint:
     """Contents of a checkpoint.
 
     Attributes:
-        config: run configuration as a dictionary.
+        config: Run configuration as a dictionary.
         spaces: ``observation`` and ``action`` space by policy tag with a model, see ``space_description``.
-        models: parameters by name, for each policy tag.
-        state: remaining state of the trainer: tensors, numbers, strings, and lists and dictionaries of these.
+        models: Parameters by name, for each policy tag.
+        state: Remaining state of the trainer: tensors, numbers, strings, and lists and dictionaries of these.
     """
 
     config: dict[str, Any]
@@ -69,10 +72,10 @@ class Checkpoint:
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint beside ``folder``, sync it to disk and rename it into place.
+    """Write a checkpoint next to ``folder``, sync it to disk and rename it into place.
 
     Raises:
-        CheckpointError: ``folder`` exists and is not a checkpoint, or cannot be written.
+        CheckpointError: If ``folder`` exists and is not a checkpoint, or cannot be written.
     """
     if folder.exists() and not (folder / _MANIFEST).is_file():
         raise CheckpointError(f"{folder}: exists and is not a checkpoint; choose another folder")
@@ -152,7 +155,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """Read a checkpoint onto the CPU, whatever device it was written on.
 
     Raises:
-        CheckpointError: a file is missing or its checksum differs.
+        CheckpointError: If a file is missing or its checksum differs.
     """
     return with_state(folder, read_models(folder))
 
@@ -161,7 +164,7 @@ def with_state(folder: Path, models: Checkpoint) -> Checkpoint:
     """Return the result of :func:`read_models` with the ``state`` of the checkpoint.
 
     Raises:
-        CheckpointError: its file is missing or its checksum differs.
+        CheckpointError: If its file is missing or its checksum differs.
     """
     path = folder / _STATE
     _check_file(path, _read_manifest(folder))
@@ -176,7 +179,7 @@ def read_models(folder: Path) -> Checkpoint:
     """Read the models of a checkpoint, without its ``state``, whose file may be damaged.
 
     Raises:
-        CheckpointError: a file is missing or its checksum differs.
+        CheckpointError: If a file is missing or its checksum differs.
     """
     manifest = _read_manifest(folder)
     models, names = {}, _model_files(manifest.policies)
@@ -193,11 +196,11 @@ def save_in_run(checkpoints: Path, env_steps: int, checkpoint: Checkpoint, keep:
     """Write ``checkpoints/step_<env_steps>``, update ``latest``, and remove checkpoints that are not to be kept.
 
     Args:
-        checkpoints: folder of the run's checkpoints.
-        env_steps: environment steps of the checkpoint.
-        checkpoint: contents.
-        keep: checkpoints to keep.
-        best: environment steps of the best checkpoint, if there is one: it is kept, and named by ``best``.
+        checkpoints: Folder of the run's checkpoints.
+        env_steps: Environment steps of the checkpoint.
+        checkpoint: Contents.
+        keep: Checkpoints to keep.
+        best: Environment steps of the best checkpoint, if there is one: it is kept, and named by ``best``.
 
     Returns:
         The folder of the checkpoint.
@@ -222,9 +225,9 @@ def remove_old(checkpoints: Path, keep: Keep, best: int | None) -> None:
     """Remove old checkpoints of a run.
 
     Args:
-        checkpoints: folder of the run's checkpoints.
-        keep: checkpoints to keep.
-        best: environment steps of the best checkpoint, which is also kept, or None.
+        checkpoints: Folder of the run's checkpoints.
+        keep: Checkpoints to keep.
+        best: Environment steps of the best checkpoint, which is also kept, or None.
     """
     found, multiples = _by_age(checkpoints), set()
     for index, folder in enumerate(found):
@@ -238,7 +241,7 @@ def remove_old(checkpoints: Path, keep: Keep, best: int | None) -> None:
 
 
 def write_pointer(folder: Path, name: str) -> None:
-    """Write the name of a checkpoint to the file ``name`` beside it, if it differs."""
+    """Write the name of a checkpoint to the file ``name`` in the same folder, if it differs."""
     pointer = folder.with_name(name)
     text = folder.name + "\n"
     if not pointer.is_file() or pointer.read_text(encoding="utf-8") != text:
@@ -249,7 +252,7 @@ def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
     """Return the checkpoint folder given, or the latest or best checkpoint of a run (see ``find_run``).
 
     Raises:
-        CheckpointError: there is none.
+        CheckpointError: If there is none.
     """
     if which == "best":
         return _best_of(find_run(path))
@@ -257,6 +260,8 @@ def find_checkpoint(path: str | Path, which: Which = "latest") -> Path:
         raise CheckpointError(f"found which = {shown(which)}, expected 'latest' or 'best'")
     check_path(path=path)
     path = Path(path)
+    if path.parent.name == "checkpoints" and path.name in (LATEST, BEST) and os.path.isfile(path):
+        return find_checkpoint(path.parent.parent, "best" if path.name == BEST else "latest")
     if os.path.exists(path / _MANIFEST) or path.parent.name == "checkpoints":
         return path
     run = find_run(path)
@@ -289,7 +294,7 @@ def last_undamaged(checkpoints: Path) -> tuple[Path, Checkpoint] | None:
     """Return the last undamaged checkpoint of a run, or None if there is no checkpoint.
 
     Raises:
-        CheckpointError: there are checkpoints, and all of them are damaged.
+        CheckpointError: If there are checkpoints, and all of them are damaged.
     """
     damage: CheckpointError | None = None
     for folder in reversed(_by_age(checkpoints)):
@@ -306,7 +311,7 @@ def remove_incomplete(checkpoints: Path, env_steps: int) -> None:
     """Remove partial writes of a killed process, and damaged checkpoints from later than ``env_steps``.
 
     Raises:
-        CheckpointError: there is a later undamaged checkpoint: the run has been continued since.
+        CheckpointError: If there is a later undamaged checkpoint: the run has been continued since.
     """
     for half in checkpoints.glob(".*.part"):
         shutil.rmtree(half, ignore_errors=True)
@@ -326,8 +331,8 @@ def remove_incomplete(checkpoints: Path, env_steps: int) -> None:
 def _model_files(tags: Iterable[str]) -> dict[str, str]:
     """Return the file name of each policy's parameters: its tag, quoted as in a URL.
 
-    All characters are quoted where two names differed in upper and lower case only, which are one file on Windows and
-    macOS, and of names that stand for devices on Windows.
+    All characters are quoted in names that differ in case only, which are one file on Windows and macOS, and in names
+    of devices on Windows.
     """
     names: dict[str, str] = {}
     taken: set[str] = set()
@@ -387,7 +392,7 @@ def _check_file(path: Path, manifest: _Manifest) -> None:
     """Check that a file exists and has the checksum of the manifest.
 
     Raises:
-        CheckpointError: it does not exist, differs, or is not listed.
+        CheckpointError: If it does not exist, differs, or is not listed.
     """
     if not os.path.isfile(path):  # also of a name that no file can have
         raise CheckpointError(f"{one_line(str(path))}: missing from the checkpoint; {_advice(path.parent)}")
@@ -430,8 +435,15 @@ class _Manifest(BaseModel):
 
 def _with_checksum(manifest: Mapping[str, Any]) -> str:
     """Return the text of a manifest, with its own checksum."""
-    text = json.dumps({**manifest, "sha256": _NO_CHECKSUM}, indent=2) + "\n"
+    values = replace_non_finite({**manifest, "sha256": _NO_CHECKSUM}, _placeholder)
+    text = json.dumps(values, indent=2, allow_nan=False) + "\n"
+    text = text.replace(json.dumps(_INFINITE), "1e999").replace(json.dumps(f"-{_INFINITE}"), "-1e999")
     return text.replace(_NO_CHECKSUM, _digest(text))
+
+
+def _placeholder(number: float) -> Any:
+    """Return the placeholder of an infinity, for which JSON has numbers too large for a float only; NaN is refused."""
+    return number if math.isnan(number) else f"{'-' if number < 0 else ''}{_INFINITE}"
 
 
 def _digest(text: str) -> str:
@@ -486,8 +498,12 @@ def _versions() -> dict[str, str]:
 
 @cache
 def _git_hash() -> str | None:
+    git = shutil.which("git")
     try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False)
+        # Windows, and a PATH with ".", find a program in the working directory first
+        if git is None or not os.path.isabs(git) or os.path.samefile(os.path.dirname(git), os.curdir):
+            return None
+        done = subprocess.run([git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None

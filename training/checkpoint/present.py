@@ -1,7 +1,7 @@
-"""Present policies of a run in progress, written between its checkpoints for those who ask.
+"""Current policies of a run in progress, written on request between its checkpoints.
 
-Who wants to see them creates ``present_policy/wanted`` in the run folder. The trainer answers with a checkpoint without
-the state of the trainer, ``present_policy/step_<n>``, and removes the request. Nothing is written if nobody asks.
+A request is the file ``present_policy/wanted`` in the run folder. The trainer writes a checkpoint without the state of
+the trainer, ``present_policy/step_<n>``, and removes the request. Without requests nothing is written.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from warpdrive.training.learner import Learner
 
 _BETWEEN_LOOKS, _BETWEEN_WRITES = 1.0, 5.0
-"""Seconds between two looks for a request, and least seconds between two answers."""
+"""Interval of checks for a request, and minimum interval of written policies, in seconds."""
 _SHARE = 0.01
-"""Largest share of the time of training that answers take."""
+"""Maximum share of the training time spent on writing."""
 _KEEP = Keep(last=2)  # one may be being read
 
 
 class PresentPolicy:
-    """Answers requests for the present policy of a run, in the process that trains.
+    """Writer of the current policy of a run on request, in the process that trains.
 
     Args:
-        run: folder of the run.
-        learner: policies.
+        run: Folder of the run.
+        learner: Policies.
     """
 
     def __init__(self, run: RunFolder, learner: Learner) -> None:
@@ -50,7 +50,7 @@ class PresentPolicy:
         return _request(self._folder).exists()
 
     def write(self) -> None:
-        """Answer the request. A failure is a warning."""
+        """Write the requested policy. A failure is a warning."""
         began = time.monotonic()
         try:
             save_in_run(self._folder, self._learner.env_steps, models_of(self._learner), _KEEP)
@@ -61,7 +61,7 @@ class PresentPolicy:
         self._next_look = now + max(_BETWEEN_WRITES, (now - began) / _SHARE)
 
     def remove(self) -> None:
-        """Remove what was written, at the end of a run, or of a run that was killed."""
+        """Remove written policies at the end of a run, or those of a run that was killed."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -75,7 +75,7 @@ def request_present_policy(run: RunFolder) -> None:
 
 
 def newest_policy(run: RunFolder) -> Path | None:
-    """Return the newest weights of a run: a checkpoint, or the answer to a request; None if there are none yet."""
+    """Return the newest weights of a run: a checkpoint, or a policy written on request; None if there are none yet."""
     found = [folder for parent in (run.checkpoints, run.present_policy) if (folder := latest_of(parent)) is not None]
     return max(found, key=_written, default=None)
 

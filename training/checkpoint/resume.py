@@ -26,6 +26,7 @@ CHECKPOINT = "checkpoint"
 """Name of the collective operation that gathers a checkpoint, see ``ProcessGroup.collective``."""
 
 if TYPE_CHECKING:
+    from warpdrive.env_wrapper import EnvWrapper
     from warpdrive.training.learner import Learner
     from warpdrive.training.run.state import RunState
 
@@ -77,37 +78,52 @@ def check_spaces(learner: Learner, spaces: Mapping[str, Any], folder: Path) -> N
     """Check that the spaces of a checkpoint's policies equal those of the learner.
 
     Args:
-        learner: the learner.
-        spaces: spaces in the checkpoint, by policy tag.
-        folder: folder of the checkpoint, for messages.
+        learner: The learner.
+        spaces: Spaces in the checkpoint, by policy tag.
+        folder: Folder of the checkpoint, for messages.
 
     Raises:
-        CheckpointError: they differ.
+        CheckpointError: If they differ.
     """
     if set(spaces) != set(learner.policies):
         raise CheckpointError(
             f"{folder}: has policies of {', '.join(spaces) or 'no tag'}, expected {', '.join(learner.policies)}"
         )
     for tag, found in spaces.items():
-        env = learner.env
-        for kind, expected in (("observation", env.observation_spaces[tag]), ("action", env.action_spaces[tag])):
-            if found.get(kind) != describe_space(expected):
-                raise CheckpointError(
-                    f"{folder}: does not match the current environment: the {kind} space of '{tag}' was "
-                    f"{shown(space_of(found.get(kind)))}, but that of '{env.env_name}' is {shown(expected)}"
-                )
+        check_spaces_of(learner.env, tag, found, folder)
+
+
+def check_spaces_of(env: EnvWrapper, tag: str, spaces: Mapping[str, Any], folder: Path) -> None:
+    """Check that the spaces of one policy equal those of its agents in an environment.
+
+    Args:
+        env: Replicas of the environment.
+        tag: Policy tag.
+        spaces: ``observation`` and ``action`` space in the checkpoint, see ``describe_space``.
+        folder: Folder of the checkpoint, for messages.
+
+    Raises:
+        CheckpointError: If they differ.
+    """
+    for kind, expected in (("observation", env.observation_spaces[tag]), ("action", env.action_spaces[tag])):
+        found: Any = spaces.get(kind)
+        if found != describe_space(expected):
+            raise CheckpointError(
+                f"{folder}: does not match the current environment: the {kind} space of '{tag}' was "
+                f"{shown(space_of(found))}, but that of '{env.env_name}' is {shown(expected)}"
+            )
 
 
 def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
     """Restore the state of a checkpoint.
 
     Args:
-        learner: policies, replicas and counters, overwritten in place.
-        run: state of the training loop, overwritten in place.
-        checkpoint: the checkpoint.
+        learner: Policies, replicas and counters, overwritten in place.
+        run: State of the training loop, overwritten in place.
+        checkpoint: The checkpoint.
 
     Raises:
-        ValueError: a counter is not a number.
+        ValueError: If a counter is not a number.
     """
     state = checkpoint.state
     for count in ("updates", "env_steps"):
@@ -133,8 +149,8 @@ def restore_models(learner: Learner, checkpoint: Checkpoint) -> None:
     """Restore the models of a checkpoint, all that policies need to act.
 
     Args:
-        learner: policies, whose models are overwritten in place.
-        checkpoint: the checkpoint.
+        learner: Policies, whose models are overwritten in place.
+        checkpoint: The checkpoint.
     """
     for tag, policy in learner.policies.items():
         policy.model.load_state_dict(checkpoint.models[tag])
@@ -153,18 +169,18 @@ def last_state_of(
     """Find the last checkpoint of a run and the configuration to resume with.
 
     Args:
-        run: its folder, or its name; or its last checkpoint.
-        overrides: changes of the configuration, see ``Trainer.resume``.
-        environment: the environment; None: created from the run's configuration.
-        trust: see ``Trainer.resume``.
+        run: Its folder, or its name; or its last checkpoint.
+        overrides: Changes of the configuration, see ``Trainer.resume``.
+        environment: The environment; None: created from the run's configuration.
+        trust: See ``Trainer.resume``.
 
     Returns:
         Folder of the run; path and contents of its last undamaged checkpoint, or None; configuration.
 
     Raises:
-        CheckpointError: there is no such run, it does not fit the environment, or it has continued past ``run``.
-        ConfigError: an override is invalid, or changes a fixed key.
-        TrustError: the run names code that is not known here.
+        CheckpointError: If there is no such run, it does not fit the environment, or it has continued past ``run``.
+        ConfigError: If an override is invalid, or changes a fixed key.
+        TrustError: If the run names code that is not known here.
     """
     folder = find_run(run)
     if folder.checkpoints.exists() and not folder.checkpoints.is_dir():
@@ -184,7 +200,8 @@ def last_state_of(
         check_named_code(checkpoint.config, path)
     _check_same_environment(folder, path, checkpoint)
     config = load_config(checkpoint.config, overrides, environment=environment)
-    check_resumable(checkpoint.config, config)
+    if overrides:  # loaded without them, as earlier versions lack keys
+        check_resumable(load_config(checkpoint.config, environment=environment), config)
     return folder, found, config
 
 

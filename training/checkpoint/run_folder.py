@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.file_lock import is_locked, locked
-from warpdrive.training.runtime.atomic_write import check_no_link, write_atomically
+from warpdrive.training.runtime.atomic_write import check_no_link, write_json
 
 if TYPE_CHECKING:  # import PyTorch, which readers of run folders do not need
     from warpdrive.training.config.load import RunConfig
@@ -58,10 +58,10 @@ class RunFolder:
 
     @staticmethod
     def check_can_create(config: RunConfig) -> None:
-        """Check, before anything is set up, that :meth:`create` can make a folder. None is left behind.
+        """Check, before any setup, that :meth:`create` can make a folder, and leave none behind.
 
         Raises:
-            ConfigError: it cannot.
+            ConfigError: If it cannot.
         """
         parent = Path(config.saving.folder) / config.name
         try:
@@ -76,7 +76,7 @@ class RunFolder:
         """Lock the run against writes of other processes within the block. The lock of a killed process is released.
 
         Raises:
-            CheckpointError: another process holds the lock, or there is a link in the folder.
+            CheckpointError: If another process holds the lock, or there is a link in the folder.
         """
         for path in self.path.rglob("*"):
             check_no_link(path)
@@ -106,20 +106,20 @@ class RunFolder:
     def write_summary(self, summary: TrainingSummary) -> None:
         """Write ``summary.json`` atomically."""
         values = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(summary).items()}
-        write_atomically(self.summary, json.dumps(values, indent=2) + "\n")
+        write_json(self.summary, values, indent=2)
 
 
 def find_run(run: str | Path, folder: str | Path = "runs") -> RunFolder:
-    """Return the run of a run folder, of a checkpoint in it, or of a name: ``runs/<name>`` or just ``<name>``.
+    """Return the run of a run folder, of a file or checkpoint in it, or of a name: ``runs/<name>`` or just ``<name>``.
 
     A name refers to its newest run.
 
     Raises:
-        CheckpointError: there is no such run.
+        CheckpointError: If there is no such run.
     """
     check_path(run=run)
     path, parent = Path(run), Path(folder)
-    for candidate in (path, path.parent.parent):
+    for candidate in (path, *([path.parent] if os.path.isfile(path) else []), path.parent.parent):
         if os.path.isfile(candidate / "config.yaml"):
             return RunFolder(candidate)
     for named in (path, parent / path) if len(str(run)) <= _LONGEST_PATH else ():

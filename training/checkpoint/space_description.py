@@ -12,15 +12,15 @@ from gymnasium import Space, spaces
 from warpdrive.adapted import BoxWithIds
 from warpdrive.errors import CheckpointError, DefinitionError, shown
 
-_LARGEST = 2**31
-"""Maximum number of elements of an observation, or of choices of an action, accepted when reading."""
+_LARGEST = 2**24
+"""Maximum number of elements of an observation, or of choices of an action, in a description that is read."""
 
 
 def describe_space(space: Space[Any]) -> dict[str, Any]:
     """Return a JSON-serialisable description that :func:`space_of` reads back to an equal space.
 
     Raises:
-        DefinitionError: the space is not a Box, Discrete, MultiDiscrete, or Dict of these.
+        DefinitionError: If the space is not a Box, Discrete, MultiDiscrete, or Dict of these.
     """
     if isinstance(space, BoxWithIds):
         return {**describe_space(space.original), "num_ids": space.num_ids}
@@ -40,9 +40,11 @@ def space_of(description: dict[str, Any]) -> Space[Any]:
     """Return the space of a description by :func:`describe_space`.
 
     Raises:
-        CheckpointError: the description is malformed or of an unknown kind.
+        CheckpointError: If the description is malformed or of an unknown kind.
     """
     try:
+        if not _size_of(description) <= _LARGEST:  # also refuses nan
+            raise ValueError
         return _space_of(description)
     except (KeyError, TypeError, ValueError, AssertionError, OverflowError, AttributeError, RecursionError):
         raise CheckpointError(f"found the space {shown(description)}, which is not what was saved") from None
@@ -51,21 +53,31 @@ def space_of(description: dict[str, Any]) -> Space[Any]:
 def _space_of(description: Any) -> Space[Any]:
     kind = description["type"]
     if kind == "Box":
-        if math.prod(description["shape"]) > _LARGEST:
-            raise ValueError
         shape, dtype = tuple(description["shape"]), np.dtype(description["dtype"])
+        if dtype.kind not in "biuf":
+            raise ValueError
         low, high = (_array(description[bound], shape, dtype) for bound in ("low", "high"))
         box = spaces.Box(low, high, shape, dtype.type)
         return BoxWithIds(box, int(description["num_ids"])) if "num_ids" in description else box
     if kind == "Discrete":
-        if description["n"] > _LARGEST:
-            raise ValueError
         return spaces.Discrete(description["n"], start=description["start"])
     if kind == "MultiDiscrete":
         return spaces.MultiDiscrete(description["nvec"])
     if kind == "Dict":
         return spaces.Dict({key: _space_of(part) for key, part in description["spaces"].items()})
     raise CheckpointError(f"found a space of the type {shown(kind)}, which this version of WarpDrive does not support")
+
+
+def _size_of(description: Any) -> float:
+    """Return the number of elements or choices in a description, without creating the space."""
+    kind = description["type"]
+    if kind == "Box":
+        return float(abs(math.prod(description["shape"])) + abs(description.get("num_ids", 0)))
+    if kind == "Discrete":
+        return float(abs(description["n"]))
+    if kind == "MultiDiscrete":
+        return float(sum(map(abs, np.ravel(description["nvec"]).tolist())))
+    return sum(map(_size_of, description["spaces"].values())) if kind == "Dict" else 0
 
 
 def _numbers(bound: npt.NDArray[Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -25,10 +24,11 @@ from warpdrive.training.cli.printing import INTERRUPTED, as_typed, make_console,
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.progress.console import is_live
 from warpdrive.training.progress.training import short
+from warpdrive.training.runtime.atomic_write import write_json
 
 _FOUND_BY = "# found by `warpdrive autoscale`"
 _UPDATES_OF_A_RUN = 50
-"""Minimum number of updates of a run that follows immediately, so that it can learn something."""
+"""Minimum number of updates of a run that follows immediately, so that it makes progress."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,18 +56,18 @@ def find(
     The search is on one device; the configuration is for all ``devices`` together.
 
     Args:
-        config: run configuration.
-        options: parsed command line.
-        console: console for the table.
+        config: Run configuration.
+        options: Parsed command line.
+        console: Console for the table.
         then_train: True if a training run follows.
-        devices: number of devices of the training.
+        devices: Number of devices of the training.
 
     Returns:
         The result of the search.
 
     Raises:
-        ConfigError: an option is invalid.
-        TrainingError: no size fits.
+        ConfigError: If an option is invalid.
+        TrainingError: If no size fits.
         KeyboardInterrupt: Ctrl-C ended the search, and training was to follow.
     """
     output = file_for(config, options)
@@ -75,7 +75,7 @@ def find(
         raise ConfigError(f"--output: found '{output}', expected the name of a YAML file")
     if not output.parent.is_dir():
         raise ConfigError(f"--output: found '{output}', but the folder '{output.parent}' does not exist")
-    if output.exists() and not output.read_text(errors="replace").startswith(_FOUND_BY):
+    if output.exists() and not output.read_text(encoding="utf-8", errors="replace").startswith(_FOUND_BY):
         raise ConfigError(
             f"--output: '{output}' already exists and was not written by autoscale: expected another name"
         )
@@ -92,14 +92,14 @@ def find(
             on_survey=display.show_survey,
             on_outcome=display.show,
         )
-    _save(found, output, console)
+    _save(found, output)
     _tell(found, output, console, then_train)
     if found.stopped and then_train:
         raise KeyboardInterrupt
     return found
 
 
-def _save(found: Autoscaled, output: Path, console: Console) -> None:
+def _save(found: Autoscaled, output: Path) -> None:
     record = {
         "winner": found.winner.size._asdict(),
         "before": found.before._asdict(),
@@ -107,7 +107,7 @@ def _save(found: Autoscaled, output: Path, console: Console) -> None:
         "survey": asdict(found.survey) | {"available": found.memory[0], "limited_by": found.memory[1]},
         "outcomes": [asdict(outcome) | {"size": outcome.size._asdict()} for outcome in found.outcomes],
     }
-    output.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n")
+    write_json(output.with_suffix(".json"), record, indent=2)
     save_picture(found, output.with_suffix(".png"))
     where = f"each of {found.devices} devices as {found.survey.device}" if found.devices > 1 else found.survey.device
     comment = [
@@ -116,7 +116,7 @@ def _save(found: Autoscaled, output: Path, console: Console) -> None:
         *consequences_of(found),
     ]
     text = _FOUND_BY + "\n# ".join(comment) + "\n"
-    output.write_text(text + output.read_text())
+    output.write_text(text + output.read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -> None:
@@ -142,8 +142,8 @@ def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -
         )
     if not then_train or found.stopped:
         option = "--num_processes" if found.survey.device == "cpu" else "--num_gpus"
-        several = f" {option} {found.devices}" if found.devices > 1 else ""
-        command = f"{as_typed('warpdrive')} train {output}{several}"
+        several = [option, str(found.devices)] if found.devices > 1 else []
+        command = as_typed("warpdrive", "train", output, *several)
         console.print(f"\nnext:\n  {command}", highlight=False, soft_wrap=True)
 
 

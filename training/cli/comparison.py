@@ -20,11 +20,11 @@ class Measurement:
     """Row of the comparison table.
 
     Attributes:
-        random: policy tags that acted at random.
-        trained: policy tags that acted as trained.
-        result: evaluation result.
-        others: description of the behaviour of the remaining policy tags.
-        run: name of the run, if there are several.
+        random: Policy tags that acted at random.
+        trained: Policy tags that acted as trained.
+        result: Evaluation result.
+        others: Description of the behaviour of the remaining policy tags.
+        run: Name of the run, if there are several.
     """
 
     trained: tuple[str, ...]
@@ -46,10 +46,10 @@ def measurement(config: RunConfig, random: Iterable[str], result: EvaluationResu
     """Return the measurement of an evaluation in which the tags of ``random`` acted at random.
 
     Args:
-        config: run configuration.
-        random: policy tags that acted at random.
-        result: evaluation result.
-        run: name of the run, if there are several.
+        config: Run configuration.
+        random: Policy tags that acted at random.
+        result: Evaluation result.
+        run: Name of the run, if there are several.
 
     Returns:
         The measurement, to be shown as a row of the table.
@@ -70,12 +70,12 @@ def line_ups(tags: Iterable[str], trained: Sequence[str], others: Sequence[str] 
     """Return the evaluations to run, each as the tags that act at random.
 
     The first has all policies as trained; then, if several policies were trained, each of them alone against random
-    others; the last has all at random.
+    agents; the last has all at random.
 
     Args:
-        tags: all policy tags.
-        trained: tags with a trained policy.
-        others: tags without one that do not act at random either; the remaining tags act at random in any case.
+        tags: All policy tags.
+        trained: Tags with a trained policy.
+        others: Tags without a trained policy that do not act at random; the remaining tags always act at random.
 
     Returns:
         Tuples of policy tags, without duplicates.
@@ -91,8 +91,8 @@ def comparison_table(measurements: Sequence[Measurement], termination_meaning: s
     """Return a table with a row per measurement.
 
     Args:
-        measurements: at least one; all over the same number of episodes.
-        termination_meaning: meaning of a terminated episode, or "".
+        measurements: At least one; all over the same number of episodes.
+        termination_meaning: Meaning of a terminated episode, or "".
     """
     result = measurements[0].result
     episodes = "1 episode" if result.episodes == 1 else f"{result.episodes} episodes"

@@ -1,7 +1,8 @@
 """``warpdrive completion``: shell completion, computed by ``warpdrive __complete`` at each press of the key.
 
-The candidates come from the argument parser, from ``run_config.schema.json`` beside the shipped run configurations, and
-from the files that the command line names. Nothing heavy is imported: the answer takes less than a tenth of a second.
+The candidates come from the argument parser, from ``run_config.schema.json`` in the folder of shipped run
+configurations, and from the files that the command line names. No large packages are imported: completion takes less
+than a tenth of a second.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from warpdrive.training.config.schema_file import is_section, properties_of, res
 
 SHELLS = ("bash", "zsh", "fish")
 COMPLETE = "__complete"
-"""Hidden command with which the scripts ask for candidates."""
+"""Hidden command by which the scripts request candidates."""
 
 Candidates = Iterable[tuple[str, str]]
 """Values with their descriptions. A value that can be continued ends with one of ``OPEN``."""
@@ -68,15 +69,15 @@ def complete(shell: str, words: Sequence[str], parser: argparse.ArgumentParser) 
     """Print the candidates for the last word of a command line, one per line.
 
     Args:
-        shell: one of ``SHELLS``.
-        words: the words after the command, the last up to the cursor; for bash, the command line and the characters at
+        shell: One of ``SHELLS``.
+        words: The words after the command, the last up to the cursor; for bash, the command line and the characters at
             which bash splits words.
-        parser: argument parser of the command.
+        parser: Argument parser of the command.
     """
     breaks = ""
     if shell == "bash":
         words, breaks = _split(words[0])[1:], words[1]
-    with suppress(OSError, ValueError, KeyError):  # of files that are not what they seem: no candidates
+    with suppress(OSError, ValueError, KeyError):  # of invalid files: no candidates
         for value, description in _Line(words, parser).candidates():
             print(_printed(shell, value, " ".join(plain(description).split()), words[-1], breaks))
     return 0
@@ -105,8 +106,8 @@ class _Line:
     """Command line up to the cursor.
 
     Args:
-        words: the words after the command; the last one is completed.
-        parser: argument parser of the command.
+        words: The words after the command; the last one is completed.
+        parser: Argument parser of the command.
     """
 
     def __init__(self, words: Sequence[str], parser: argparse.ArgumentParser) -> None:
@@ -115,7 +116,7 @@ class _Line:
         self._given: dict[str, list[str]] = {}  # by ``dest``
 
     def candidates(self) -> Candidates:
-        """Return what can stand in the place of the last word."""
+        """Return the candidates for the last word."""
         commands = next(a for a in self._parser._actions if isinstance(a, argparse._SubParsersAction))
         if self._command is None:
             helped = ((action.dest, action.help or "") for action in commands._choices_actions)
@@ -134,7 +135,7 @@ class _Line:
         return [] if action is None else self._matching(self._values(action))
 
     def _read(self, parser: argparse.ArgumentParser) -> argparse.Action | None:
-        """Return the action that the last word belongs to, after noting those of the words before."""
+        """Return the argparse action of the last word, after recording those of the words before."""
         positionals = [action for action in parser._actions if not action.option_strings]
         option: argparse.Action | None = None
         for word in self._before:
@@ -194,14 +195,14 @@ class _Line:
         yield from self.files(".py")
 
     def sources(self) -> Iterator[tuple[str, str]]:
-        """Yield what can be trained: shipped run configurations with their first comment, and YAML files."""
+        """Yield trainable sources: shipped run configurations with their first comment, and YAML files."""
         for path in sorted(_CONFIGS.rglob("*.yaml")):
             comments = [line[2:] for line in path.read_text(encoding="utf-8").splitlines()[:2] if line.startswith("# ")]
             yield path.relative_to(_CONFIGS).with_suffix("").as_posix(), comments[-1]
         yield from self.files(".yaml", ".yml")
 
     def runs_and_sources(self) -> Iterator[tuple[str, str]]:
-        """Yield runs, and what can be trained; folders once."""
+        """Yield runs and trainable sources, without duplicate folders."""
         yield from dict.fromkeys([*self.runs(), *self.sources()])
 
     def tags(self) -> Iterator[tuple[str, str]]:
@@ -257,7 +258,8 @@ class _Line:
                 (*sections, last), value = parse_override(text)
                 section = config
                 for name in sections:
-                    section = section.setdefault(name, {})
+                    section[name] = section_of(section.get(name))
+                    section = section[name]
                 section[last] = value
         return config
 
@@ -298,7 +300,7 @@ def _newest(run: Path, name: str) -> Path | None:
 
 
 def _choices(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the values of a key of which there are only some."""
+    """Yield the values of a key with a finite set of values."""
     node = resolved(schema, node)
     if node.get("type") == "boolean":
         yield from ("true", "false")

@@ -6,17 +6,15 @@ import argparse
 import sys
 from pathlib import Path
 
-import yaml
-
 from warpdrive.errors import ConfigError, one_line
 from warpdrive.training.config.validate import problems_of
 from warpdrive.training.config.warpdrive2 import convert, is_of_warpdrive2
-from warpdrive.training.config.yaml import read_yaml
+from warpdrive.training.config.yaml import dump, read_yaml
 from warpdrive.training.runtime.atomic_write import write_atomically
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the configuration to a file or to stdout, with the notes as comments. Remaining problems are notes, too."""
+    """Write the configuration to a file or to stdout, with notes and remaining problems as comments."""
     raw = read_yaml(Path(options.source))
     if not is_of_warpdrive2(raw):
         raise ConfigError(f"{one_line(options.source)}: expected a run configuration of WarpDrive 2 or 1")
@@ -25,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     titles = {f"Converted from {Path(options.source).name}, a run configuration of WarpDrive 2. Note:": notes}
     titles["To correct:"] = problems
     comments = "".join(_comment(title, lines) for title, lines in titles.items() if lines)
-    text = comments + yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    text = comments + dump(config)
     if options.output is None:
         sys.stdout.write(text)
         return 0

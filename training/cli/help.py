@@ -1,4 +1,4 @@
-"""What `--help` prints below the options: examples, and what the options cannot say."""
+"""Epilogs of `--help`: examples, and notes that concern several options."""
 
 DESCRIPTION = """\
 Simulate thousands of replicas of a multi-agent environment and train its agents, all on one device."""
@@ -115,9 +115,9 @@ examples:
 Prints the address of a page with the state of the run, its learning curves, and the latest episode of its newest
 policy. It can be reached from this machine only, and only with the token in the address.
 
-While the page is open in a visible tab, the training writes its present policy every few seconds, and another process
+While the page is open in a visible tab, the run writes its current policy every few seconds, and another process
 records episodes of it on the CPU, in one thread at a low priority. Otherwise nothing is written or recorded.
-'warpdrive train --watch' ends the page with the training; 'warpdrive watch' serves it until Ctrl-C.""",
+'warpdrive train --watch' serves the page until training ends, 'warpdrive watch' until Ctrl-C.""",
     "replay": """\
 examples:
   warpdrive replay runs/tag_gridworld                              writes replay.gif to the run folder
@@ -143,8 +143,8 @@ examples:
   warpdrive web tag_gridworld env.num_taggers=8          another value of a parameter of the environment
 
 The page needs no network and no other file: the environment's kernels and the policies are compiled to WebAssembly, and
-run in the browser with the same bits as on the CPU, which its button "Verify" proves. Agents can be played with keys,
-mouse or touch, and a link repeats a game exactly. See docs/guides/web.md for what is refused.""",
+run in the browser with bitwise the same results as on the CPU, which the button "Verify" checks. People can control
+agents with keys, mouse or touch, and a link reproduces a game. docs/guides/web.md lists the limitations.""",
     "export": """\
 examples:
   warpdrive export runs/cartpole                                   writes agent.onnx

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{shown(name)} is not a valid name of an environment: {made_of}.{hint}")
     if folder.exists():
         raise ConfigError(f"{folder}: already exists")
-    if find_spec(name) is not None or name in sys.stdlib_module_names:
+    if name in sys.stdlib_module_names or name in sys.modules or find_spec(name) is not None:
         raise ConfigError(
             f"'{name}' is the name of an installed Python module, which {name}.py would shadow. "
             f"Did you mean 'my_{name}'?"

@@ -11,6 +11,7 @@ which shows names as text whatever they contain.
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import os
 import re
@@ -24,6 +25,7 @@ from warpdrive.garbage_collection import no_garbage_collection
 from warpdrive.terminal import plain, set_quiet
 from warpdrive.training.cli.completion import COMPLETE, complete
 from warpdrive.training.cli.parser import MISTAKE, build_parser, parse
+from warpdrive.user_code import place_of_error
 
 _CPU_ALLOCATOR = "DefaultCPUAllocator"
 UNEXPECTED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
@@ -49,18 +51,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_machine()
         with no_garbage_collection():  # it would visit the objects of all modules several times
             command = import_module(f"warpdrive.training.cli.{options.command}")
-            if arguments is None:  # the process runs this command only: what was imported stays
+            if arguments is None:  # the process runs this command only: imported objects stay alive
                 gc.freeze()
         code: int = command.run(options)
         sys.stdout.flush()
-    except BrokenPipeError:  # of `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
-        return BROKEN_PIPE
     except Exception as error:
+        if _is_broken_pipe(error):  # of `| head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard remaining output
+            return BROKEN_PIPE
         if options.debug:
             raise
         print(plain(f"warpdrive {options.command}: {_in_words(error)}"), file=sys.stderr)
-        return MISTAKE if _is_mistake(error) else UNEXPECTED
+        return MISTAKE if _is_mistake(error) or place_of_error(error) else UNEXPECTED
     except KeyboardInterrupt as error:
         if options.debug:
             raise
@@ -81,6 +83,13 @@ def _set_level(options: argparse.Namespace) -> None:
         logging.getLogger("warpdrive").setLevel(logging.INFO)
 
 
+def _is_broken_pipe(error: Exception) -> bool:
+    """Return True if the reader of a pipe is gone, which Windows reports as an invalid argument, without a file."""
+    if not isinstance(error, OSError) or error.filename is not None:
+        return False
+    return isinstance(error, BrokenPipeError) or (os.name == "nt" and error.errno == errno.EINVAL)
+
+
 def _is_mistake(error: Exception) -> bool:
     return isinstance(error, (WarpDriveError, OSError)) or _is_lack_of_memory(error)
 
@@ -99,6 +108,8 @@ def _in_words(error: Exception) -> str:
         return f"out of memory ({what}): use fewer replicas, shorter rollouts, or smaller models and buffers"
     if _is_mistake(error):
         return str(error)
+    if place := place_of_error(error):
+        return f"{type(error).__name__}: {one_line(str(error))} ({place}); --debug shows the traceback"
     return (
         f"unexpected {type(error).__name__}: {one_line(str(error))}; this is a bug in WarpDrive: "
         "please report it with the output of --debug"

@@ -56,12 +56,21 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     unknown = [text for text in rest if text not in overrides]
     if unknown:
         command = _parser_of(options.command, parser)
-        command.error(f"unknown argument '{unknown[0]}'.{nearest(unknown[0], command._option_string_actions)}")
+        command.error(f"unknown argument '{unknown[0]}'.{_hint(unknown[0], command, options)}")
     if overrides:
         options.overrides += overrides
     if options.command in ("train", "sweep"):
         _choose_source(options, parser)
     return options
+
+
+def _hint(argument: str, command: argparse.ArgumentParser, options: argparse.Namespace) -> str:
+    """Return what an unknown argument may be meant as."""
+    name = argument.lstrip("-")
+    if options.command in TAKE_OVERRIDES and "." in name.partition("=")[0]:
+        return f" Keys of the configuration have no dashes: '{name}'."
+    known = (option[2:] for option in command._option_string_actions if option.startswith("--"))
+    return nearest(name.partition("=")[0], known).replace("'", "'--", 1)
 
 
 def _choose_source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -154,7 +163,7 @@ def _add_train(commands: _Commands) -> None:
     several.add_argument("--num_processes", type=_count, metavar="N", help="train in N processes, for example on a CPU")
     several.add_argument(
         "--max_restarts",
-        type=_seed,
+        type=_non_negative,
         metavar="N",
         default=0,
         help="restart all processes from the latest checkpoint if one fails, at most N times (default: 0)",
@@ -199,7 +208,7 @@ def _add_sweep(commands: _Commands) -> None:
         "--tag", metavar="TAG", help="policy whose return ranks the trials (default: the first trained one)"
     )
     parser.add_argument("--minimise", action="store_true", help="minimise the return instead of maximising it")
-    parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="seed of the search (default: 0)")
+    parser.add_argument("--seed", type=_non_negative, metavar="N", default=0, help="seed of the search (default: 0)")
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
@@ -312,20 +321,20 @@ def _add_replay(commands: _Commands) -> None:
         help="number of replicas shown side by side (default: 1; for a recording, all)",
     )
     parser.add_argument(
-        "--seed", type=_seed, metavar="N", help="seed of the first episode (default: the seed of the run)"
+        "--seed", type=_non_negative, metavar="N", help="seed of the first episode (default: the seed of the run)"
     )
     _add_acting(parser)
     parser.add_argument(
-        "--fps", type=_width, metavar="N", help="frames per second (default: 10 to 30, depending on the length)"
+        "--fps", type=_small_count, metavar="N", help="frames per second (default: 10 to 30, depending on the length)"
     )
     parser.add_argument(
         "--width",
-        type=_width,
+        type=_small_count,
         metavar="N",
         help="width in pixels (default: as rendered; at most 960 for several replicas)",
     )
     parser.add_argument(
-        "--step", type=_seed, metavar="N", help="step that .png and .svg show (default: at half of the episode)"
+        "--step", type=_non_negative, metavar="N", help="step that .png and .svg show (default: at half of the episode)"
     )
     parser.add_argument(
         "--theme",
@@ -351,10 +360,15 @@ def _add_web(commands: _Commands) -> None:
         "--replicas", type=_count, metavar="N", default=1, help="number of replicas shown at first (default: 1)"
     )
     parser.add_argument(
-        "--seed", type=_seed, metavar="N", help="seed of start states and random numbers (default: the seed of the run)"
+        "--seed",
+        type=_non_negative,
+        metavar="N",
+        help="seed of start states and random numbers (default: the seed of the run)",
     )
     _add_acting(parser)
-    parser.add_argument("--fps", type=_width, metavar="N", default=10, help="steps per second at first (default: 10)")
+    parser.add_argument(
+        "--fps", type=_small_count, metavar="N", default=10, help="steps per second at first (default: 10)"
+    )
     parser.add_argument(
         "--verified-steps",
         type=_count,
@@ -384,7 +398,7 @@ def _add_check(commands: _Commands) -> None:
     )
     parser.add_argument("--replicas", type=_count, metavar="N", default=2, help="number of replicas (default: 2)")
     parser.add_argument(
-        "--seed", type=_seed, metavar="N", default=0, help="seed of start states and actions (default: 0)"
+        "--seed", type=_non_negative, metavar="N", default=0, help="seed of start states and actions (default: 0)"
     )
     parser.add_argument("--nan", action="store_true", help="also report NaN and infinity written to arrays")
     parser.add_argument(
@@ -490,7 +504,7 @@ def _count(text: str) -> int:
     return _whole_number(text, at_least=1, at_most=2**31 - 1)
 
 
-def _width(text: str) -> int:
+def _small_count(text: str) -> int:
     return _whole_number(text, at_least=1, at_most=10_000)
 
 
@@ -498,7 +512,7 @@ def _port(text: str) -> int:
     return _whole_number(text, at_least=1, at_most=65535)
 
 
-def _seed(text: str) -> int:
+def _non_negative(text: str) -> int:
     return _whole_number(text, at_least=0, at_most=2**63 - 1)
 
 

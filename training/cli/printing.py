@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ from rich.console import Console
 from warpdrive.terminal import is_quiet, plain
 from warpdrive.training.progress.console import PlainConsole
 
-if TYPE_CHECKING:  # importing it needs PyTorch, which may be what is broken
+if TYPE_CHECKING:  # importing it needs PyTorch, which may be broken
     from warpdrive.environment import Environment
 
 INTERRUPTED = 130
@@ -52,10 +54,11 @@ def in_words(env: Environment) -> str:
     return getattr(env, "termination_meaning", "")
 
 
-def as_typed(command: str) -> str:
-    """Return the shell command of this installation: with its folder, if it is not on the PATH."""
+def as_typed(command: str, *arguments: str | Path) -> str:
+    """Return a shell command of this installation, with its folder if it is not on the PATH; arguments are quoted."""
     own = Path(sys.executable).parent / command
     found = shutil.which(command)
-    if not own.exists() or (found is not None and Path(found) == own):
-        return command
-    return min(str(own), os.path.relpath(own), key=len)
+    if own.exists() and (found is None or Path(found) != own):
+        command = min(str(own), os.path.relpath(own), key=len)
+    words = [command, *map(str, arguments)]
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)

@@ -62,7 +62,7 @@ def _check(path: Path, episodes: int) -> None:
     """Check, before any episode is played, that a file can be written.
 
     Raises:
-        WarpDriveError: it cannot.
+        WarpDriveError: If it cannot.
     """
     if path.suffix.lower() in ARRAYS:
         check_recording_path(path)
@@ -77,7 +77,7 @@ def _check(path: Path, episodes: int) -> None:
 
 
 def _usual_output(run: str) -> Path:
-    """Return the default path of an animation: in the run's folder, or beside the recording."""
+    """Return the default path of an animation: in the run's folder, or in that of the recording."""
     if is_recording(run):
         return Path(run).with_suffix(".gif")
     checkpoint = find_checkpoint(run)

@@ -6,7 +6,7 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from warpdrive.training.config.schema import RandomConfig
 from warpdrive.training.distributed.placement import places
 from warpdrive.training.progress.console import is_live
 from warpdrive.training.runtime.interrupts import Stopped, exit_code_of, on_signal
-from warpdrive.training.sweep.engines import make_engine
+from warpdrive.training.sweep.engines import ENGINES, make_engine
 from warpdrive.training.sweep.report import ranked, save_picture, trial_table, write_csv
 from warpdrive.training.sweep.runner import Plan, Runner, Trial
 from warpdrive.training.sweep.space import Space, as_overrides, parse_space
@@ -89,7 +89,16 @@ def _requested(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-_REQUEST = ("source", "arguments", "engine", "trials", "seed", "minimise", "tag")
+_REQUEST: dict[str, Callable[[Any], bool]] = {
+    "source": lambda value: isinstance(value, str),
+    "arguments": lambda value: isinstance(value, list) and all(isinstance(part, str) for part in value),
+    "engine": lambda value: value is None or value in ENGINES,
+    "trials": lambda value: value is None or (type(value) is int and value > 0),
+    "seed": lambda value: type(value) is int,
+    "minimise": lambda value: isinstance(value, bool),
+    "tag": lambda value: value is None or isinstance(value, str),
+}
+"""Keys of ``sweep.json``, and whether a value is valid."""
 
 
 def _stored(folder: str) -> dict[str, Any]:
@@ -100,6 +109,8 @@ def _stored(folder: str) -> dict[str, Any]:
     lacking = [key for key in _REQUEST if key not in request] if isinstance(request, dict) else ["a sweep"]
     if lacking:
         raise ConfigError(f"--resume: {folder}/sweep.json is damaged: it has no {lacking[0]}")
+    for key in (key for key, is_valid in _REQUEST.items() if not is_valid(request[key])):
+        raise ConfigError(f"--resume: {folder}/sweep.json is damaged: found {key} = {shown(request[key])}")
     return dict(request)
 
 
@@ -114,16 +125,16 @@ def _tag(wanted: str | None, config: RunConfig) -> str:
 
 
 def _check_first(source: str, fixed: Sequence[str], space: Space, trust: bool | None) -> None:
-    """Check keys and values before anything is trained: those of lists each with the first values of the others.
+    """Check keys and values before training: each value of a list, with the first values of the other keys.
 
     Args:
-        source: run configuration.
-        fixed: overrides of all trials.
-        space: keys that are varied.
-        trust: see ``load_config``.
+        source: Run configuration.
+        fixed: Overrides of all trials.
+        space: Keys that are varied.
+        trust: See ``load_config``.
 
     Raises:
-        ConfigError: a key or value is invalid: reports the first one.
+        ConfigError: If a key or value is invalid: reports the first one.
     """
     ends = {key: getattr(part, "values", None) or (part.low, part.high) for key, part in space.items()}  # type: ignore[union-attr]
     first = {key: values[0] for key, values in ends.items()}
@@ -155,13 +166,13 @@ def _print_end(console: Console, folder: Path, best: Trial | None, whole: bool) 
     if best is not None:
         values = ", ".join(f"{key} = {value}" for key, value in best.values.items())
         console.print(f"\nbest: trial {best.number}, {values}", highlight=False, soft_wrap=True)
-        commands.append(f"evaluate {folder / f'trial_{best.number:03d}'}")
+        commands.append(as_typed("warpdrive", "evaluate", folder / f"trial_{best.number:03d}"))
     if not whole:
-        commands.append(f"sweep --resume {folder}")
+        commands.append(as_typed("warpdrive", "sweep", "--resume", folder))
     if commands:
         console.print("\nnext:", highlight=False)
     for command in commands:
-        console.print(f"  {as_typed('warpdrive')} {command}", highlight=False, soft_wrap=True)
+        console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 
 class _Display:

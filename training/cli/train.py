@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import socket
 import time
@@ -39,7 +38,7 @@ from warpdrive.training.replay.replay import can_render, replay
 from warpdrive.training.reports import TrainingSummary
 from warpdrive.training.run.loop import summarise_failed
 from warpdrive.training.run.sinks.configured import log_replay
-from warpdrive.training.runtime.atomic_write import write_atomically
+from warpdrive.training.runtime.atomic_write import write_atomically, write_json
 from warpdrive.training.runtime.interrupts import exit_code_of, name_of
 from warpdrive.training.trainer import Trainer, make_env
 from warpdrive.user_code import describe_error
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 _MAX_EPISODES_SHOWN = 3
 _MAX_FRAMES = 300  # default animation
 _FLAGS = ("--no-replay", "--no-report", "--watch", "--trust", "--debug", "--quiet", "--verbose")
-"""Options that every process of a run gets."""
+"""Options that are passed to every process of a run."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -98,7 +97,10 @@ def _train(
     if resumed and process_group.is_leader:
         if trainer.env_steps == 0:
             note("the run has no checkpoint: it starts over")
-        note(f"resuming at {trainer.env_steps} of {trainer.config.trainer.total_steps} environment steps")
+        total_steps = trainer.config.trainer.total_steps
+        note(f"resuming at {trainer.env_steps} of {total_steps} environment steps")
+        if trainer.env_steps >= total_steps:
+            note("nothing is left to train: set trainer.total_steps to more")
     own = f"{env.num_envs} replicas" if process_group.world_size == 1 else str(trainer.share)
     starts = "one start state" if env.reset_pool_size == 1 else f"{env.reset_pool_size} start states"
     agents = f"{env.num_agents} agent{'' if env.num_agents == 1 else 's'}"
@@ -124,7 +126,7 @@ def _train(
     if summary.status == "interrupted":
         _print_interrupted(console, summary)
         if not options.no_report:
-            with suppress(KeyboardInterrupt):  # another one, which shall not be waited for
+            with suppress(KeyboardInterrupt):  # a second Ctrl-C skips the report
                 _write_report(console, summary.run_folder)
         return exit_code_of(Signals[summary.stopped_by])
     console.print(
@@ -151,13 +153,13 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
     fraction = config.trainer.gpu_memory_fraction if config else None
     on_cpu = config is not None and never_uses_gpu(config.trainer.env_backend)
     processes = check_devices(options.num_gpus, options.num_processes, fraction, on_cpu)
-    source = ["--resume", options.resume] if options.resume else [options.source, *options.overrides]
-    if config is not None and options.auto_scale:
-        found = find_size(config, options, make_console(), then_train=True, devices=processes)
-        config = found.config
+    if config is None:
+        source = ["--resume", options.resume, *options.overrides]
+    elif options.auto_scale:
+        config = find_size(config, options, make_console(), then_train=True, devices=processes).config
         source = [str(file_for(config, options))]
-    elif options.resume:
-        source += options.overrides
+    else:
+        source = [options.source, *options.overrides]
     flags = [flag for flag in _FLAGS if getattr(options, flag[2:].replace("-", "_"))]
     if options.watch:
         from warpdrive.training.watch.beside import keep_token
@@ -187,14 +189,14 @@ def _in_processes(options: argparse.Namespace, config: RunConfig | None) -> int:
 def _show_results(console: Console, trainer: Trainer, run_folder: Path, animated: bool) -> None:
     measurements = measure(trainer)
     console.print(comparison_table(measurements, in_words(trainer.env.env)))
-    write_atomically(run_folder / "evaluation.json", json.dumps(as_plain_data(measurements), indent=2) + "\n")
+    write_json(run_folder / "evaluation.json", as_plain_data(measurements), indent=2)
     write_atomically(run_folder / "evaluation_episodes.csv", episodes_csv(measurements))
     if animated:
         _write_replay(console, trainer, run_folder)
 
 
 def measure(trainer: Trainer) -> Sequence[Measurement]:
-    """Evaluate the trained policies, each alone against random others, and all at random."""
+    """Evaluate the trained policies, each alone against random agents, and all at random."""
     tags, trained, others = list(trainer.env.policy_tags), list(trainer.policies), list(trainer.opponents)
     found = [(random, trainer.evaluate(random=random)) for random in line_ups(tags, trained, others)]
     return [measurement(trainer.config, random, result) for random, result in found]
@@ -248,10 +250,10 @@ def _print_run_folder(console: Console, trainer: Trainer, folder: Path) -> None:
         if (folder / name).exists():
             console.print(f"  {name:<17}[dim]{meaning}[/dim]", highlight=False, markup=True)
     console.print("\nnext:", highlight=False)
-    look = f"replay {folder} --seed 100 -o another.gif" if can_render(trainer.env.env) else f"evaluate {folder}"
-    commands = [f"{as_typed('warpdrive')} {look}"]
+    drawn = ("replay", folder, "--seed", "100", "-o", "another.gif")
+    commands = [as_typed("warpdrive", *(drawn if can_render(trainer.env.env) else ("evaluate", folder)))]
     if (folder / "tensorboard").exists():
-        commands.append(f"{as_typed('tensorboard')} --logdir {folder}")
+        commands.append(as_typed("tensorboard", "--logdir", folder))
     for command in commands:
         console.print(f"  {command}", highlight=False, soft_wrap=True)
 
@@ -264,8 +266,8 @@ def _print_interrupted(console: Console, summary: TrainingSummary) -> None:
     console.print(
         f"stopped by {by} after {short(summary.env_steps)} environment steps; "
         f"the latest checkpoint is {summary.checkpoint}\n"
-        f"  {as_typed('warpdrive')} evaluate {summary.run_folder}\n"
-        f"  {as_typed('warpdrive')} train --resume {summary.run_folder}",
+        f"  {as_typed('warpdrive', 'evaluate', summary.run_folder)}\n"
+        f"  {as_typed('warpdrive', 'train', '--resume', summary.run_folder)}",
         highlight=False,
         soft_wrap=True,
     )

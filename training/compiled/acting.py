@@ -1,6 +1,6 @@
-"""Native code of acting: from the observations of a tag's agents, where the environment writes them, to their logits.
+"""Native forward pass of policies in rollouts: from the observations that the environment writes to the logits.
 
-The results have the bits of the operators of the modules ``perceptron`` and ``recurrence``.
+Results are bitwise equal to those of the operators in the modules ``perceptron`` and ``recurrence``.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ KINDS = {torch.float32: F32, torch.int32: I32, torch.int64: I64, torch.uint8: I8
 class Word(IntEnum):
     """Words of the argument table.
 
-    For each source follow its array, and an array of the places of the tag's agents in it; then the parameters of the
-    layers, and of each trunk those of its encoder and of its units.
+    Further words hold, for each source, its array and the indices of the tag's agents in it; then the parameters of the
+    layers and, for each trunk, those of its encoder and its units.
     """
 
     NUM_ENVS = 0
@@ -51,10 +51,10 @@ class Source:
     """Array of observations of one space, ``[num_envs, agents, *shape]``.
 
     Attributes:
-        dtype: dtype of the array.
-        agents: number of agents in the array.
-        size: number of elements of an agent.
-        choices: number of values of a Discrete space, which becomes a one-hot vector; 0 for other spaces.
+        dtype: The dtype of the array.
+        agents: Number of agents in the array.
+        size: Number of elements of an agent.
+        choices: Number of values of a Discrete space, which becomes a one-hot vector; 0 for other spaces.
     """
 
     dtype: torch.dtype
@@ -70,18 +70,18 @@ class Source:
 
 @dataclass(frozen=True)
 class ActingPlan:
-    """Specialisation of a policy's pass.
+    """Properties of a policy's forward pass that native code is specialised for.
 
     Attributes:
-        agents: number of agents of the tag.
-        logits: number of logits of an agent; those beyond the outputs are not written.
-        sources: observations, in the order of the inputs.
-        layers: layers of the perceptron.
-        trunks: encoders and recurrent units of a recurrent model; the layers follow the first.
-        leaving: number of agents of a replica if they may be out of the episode: their observations are zero; else 0.
+        agents: Number of agents of the tag.
+        logits: Number of logits of an agent; those beyond the outputs are not written.
+        sources: Observations, in the order of the inputs.
+        layers: Layers of the perceptron.
+        trunks: Encoders and recurrent units of a recurrent model; the layers follow the first.
+        leaving: Number of agents of a replica if agents can leave the episode, else 0. Absent agents observe zeros.
         scaled: True if inputs are scaled.
         normalized: True if inputs are standardised and clipped.
-        greedy: True if outputs are action values, of which the best action follows.
+        greedy: True if outputs are action values, which are replaced by logits that select the best action.
     """
 
     agents: int
@@ -101,7 +101,7 @@ class ActingPlan:
 
 
 class Acting:
-    """Emitter of a policy's pass."""
+    """Emitter of a policy's forward pass."""
 
     def __init__(self, plan: ActingPlan, lanes: int) -> None:
         self.plan = plan
@@ -140,7 +140,7 @@ class Acting:
             source_rows = Matrix(code.at(memory, place), width)
             transpose(code, Matrix(code.at(memory, self.columns), ROWS), source_rows, ROWS, inputs)
             self._standardise(code, memory)
-            columns = self._remember(code, memory, start, own) if self.trunks else self.columns
+            columns = self._advance_states(code, memory, start, own) if self.trunks else self.columns
             found = self.network.forward(code, memory, parameters, columns)
             if plan.greedy:
                 _choose(code, memory, found, outputs)
@@ -149,12 +149,12 @@ class Acting:
         code.finish()
 
     def _agent(self, code: Code, row: Any) -> tuple[Any, Any]:
-        """Return the replica and the agent of a row."""
+        """Return the indices of the replica and of the agent of a row."""
         env = code.divide(row, self.plan.agents)
         return env, code.subtract(row, code.times(env, self.plan.agents))
 
-    def _remember(self, code: Code, memory: Any, start: Any, own: Any) -> int:
-        """Advance the recurrent states of a tile. Returns the index of the columns that the layers see."""
+    def _advance_states(self, code: Code, memory: Any, start: Any, own: Any) -> int:
+        """Advance the recurrent states of a tile, and return the index of the inputs of the layers."""
         builder, zero, states = code.builder, ir.Constant(I32, 0), code.pointer(Word.STATE)
         size = sum(trunk.recurrence.state for trunk in self.trunks)
         with code.loop(own) as r:
@@ -191,21 +191,23 @@ class Acting:
             place = code.add(code.add(code.times(n, ROWS), v), self.columns)
             value = code.load(memory, place)
             if plan.scaled:
-                offset, scale = (code.spread(code.scalar(code.pointer(word), n)) for word in (Word.OFFSET, Word.SCALE))
+                offset, scale = (
+                    code.broadcast(code.scalar(code.pointer(word), n)) for word in (Word.OFFSET, Word.SCALE)
+                )
                 value = (value - offset) * scale
             if plan.normalized:
                 mean, deviation = (
-                    code.spread(code.scalar(code.pointer(word), n)) for word in (Word.MEAN, Word.DEVIATION)
+                    code.broadcast(code.scalar(code.pointer(word), n)) for word in (Word.MEAN, Word.DEVIATION)
                 )
                 value = ((value - mean) / deviation).clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS)
             code.store(value, memory, place)
 
 
 class _Trunk:
-    """Emitter of an encoder and recurrent units in the replicas.
+    """Emitter of the forward pass of an encoder and recurrent units.
 
     Attributes:
-        columns: index of the outputs of a tile ``[units, ROWS]``.
+        columns: Index of the outputs of a tile ``[units, ROWS]``.
     """
 
     def __init__(self, plan: Trunk, workspace: Workspace) -> None:
@@ -233,7 +235,7 @@ class _Trunk:
         self.recurrence.transpose_weights()
 
     def load(self, row: Any, states: Any, place: Any, begins: Any) -> None:
-        """Copy the state of a row of a tile; it is zero where an episode begins."""
+        """Copy the state of a row to a tile; it is zero where an episode begins."""
         start, size = self.recurrence.arrays[Array.START], self.recurrence.state
         copy_floats(self.code, start, self.code.times(row, size), states, place, size)
         with self.code.builder.if_then(begins):
@@ -260,7 +262,7 @@ class _Trunk:
         )
 
     def store(self, row: Any, states: Any, place: Any, present: Any) -> None:
-        """Copy back the state of a row of a tile; it is zero while the agent is not ``present``."""
+        """Copy the state of a row of a tile back; it is zero while the agent is not ``present``."""
         code, found, size = self.code, self.recurrence.arrays[Array.STATES], self.recurrence.state
         if present is not None:
             with code.builder.if_then(code.builder.not_(present)):
@@ -287,21 +289,21 @@ def _copy(code: Code, memory: Any, target: Any, array: Any, first: Any, source: 
 
 
 def _as_word(code: Code, value: Any) -> Any:
-    """Return an integer as one of 64 bits; bytes are unsigned."""
+    """Extend an integer to 64 bits; bytes are unsigned."""
     if value.type == I64:
         return value
     return (code.builder.zext if value.type == I8 else code.builder.sext)(value, I64)
 
 
 def _choose(code: Code, memory: Any, values: int, actions: int) -> None:
-    """Emit the replacement of action values by logits: of the best action, the first if several are, and of others."""
-    best_logit, other_logit = (code.spread(code.scalar(code.pointer(Word.GREEDY), n)) for n in range(2))
+    """Emit code that replaces action values by logits: one of the best action, the first of equals, one of the rest."""
+    best_logit, other_logit = (code.broadcast(code.scalar(code.pointer(Word.GREEDY), n)) for n in range(2))
     with code.loop(ROWS, step=code.lanes) as v:
-        best, highest = code.spread(0.0), code.load(memory, code.add(v, values))
+        best, highest = code.broadcast(0.0), code.load(memory, code.add(v, values))
         for action in range(1, actions):
             value = code.load(memory, code.add(v, values + action * ROWS))
             is_higher = value.compare(">", highest)
-            best, highest = code.spread(float(action)).where(is_higher, best), value.where(is_higher, highest)
+            best, highest = code.broadcast(float(action)).where(is_higher, best), value.where(is_higher, highest)
         for action in range(actions):
             logit = best_logit.where(best.compare("==", float(action)), other_logit)
             code.store(logit, memory, code.add(v, values + action * ROWS))

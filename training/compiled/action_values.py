@@ -1,4 +1,4 @@
-"""Native gradient of the loss of action values of discrete actions: DQN and PQN."""
+"""Native gradient of the action-value loss of DQN and PQN."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from warpdrive.training.compiled.simd import I32, gradients
 
 @dataclass(frozen=True, kw_only=True)
 class ActionValuePlan(Plan):
-    """Plan of action values whose targets are given.
+    """Plan of the regression of action values on given targets.
 
     Attributes:
-        layers: layers of the network.
-        huber: True if the loss is Huber's, else half the squared error.
+        layers: Layers of the network.
+        huber: True for the Huber loss, False for half the squared error.
     """
 
     layers: tuple[Dense, ...]
@@ -34,7 +34,7 @@ class ActionValuePlan(Plan):
 
 
 class ActionValueGradient(Gradient[ActionValuePlan]):
-    """Emitter of the gradient of the loss of the values of the actions taken."""
+    """Emitter of the gradient of the loss, which depends on the values of the actions taken."""
 
     def __init__(self, plan: ActionValuePlan, module: ir.Module, lanes: int) -> None:
         super().__init__(plan, module, lanes)
@@ -50,7 +50,7 @@ class ActionValueGradient(Gradient[ActionValuePlan]):
         with code.loop(ROWS, step=code.lanes) as v:
             action, scale = self.integers(self._action, v), self.scale_of_rows(v)
             values = self.units(outputs, plan.layers[-1].outputs, v)
-            chosen = code.spread(0.0)
+            chosen = code.broadcast(0.0)
             for n, value in enumerate(values):
                 is_taken = code.builder.icmp_signed("==", action, ir.Constant(kind, [n] * code.lanes))
                 chosen = value.where(is_taken, chosen)

@@ -1,7 +1,7 @@
 """Native gradients of off-policy actor-critics: DDPG, TD3 and SAC.
 
-Critics see observations and actions side by side. The gradient of a policy passes through the critics to the actions,
-and from there into the policy.
+Critics take observations and actions, concatenated. The gradient of a policy is backpropagated through the critics to
+the actions, and then through the policy.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from warpdrive.training.models.two_headed import MAX_LOG_STD, MIN_LOG_STD
 
 @dataclass(frozen=True, kw_only=True)
 class ActorCriticPlan(Plan):
-    """Common part of the plans of critics and policy.
+    """Base class of the plans of critics and policy.
 
     Attributes:
-        observations: number of elements of a flat observation.
-        components: number of components of an action.
-        policy: layers of the policy, in the vector of its parameters.
-        critics: layers of each critic, in the vector of their parameters.
-        soft: True if actions are sampled and their entropy counts (SAC), False if the policy is deterministic.
-        smoothed: True if the actions of a deterministic target policy are smoothed by noise (TD3).
+        observations: Number of elements of a flat observation.
+        components: Number of components of an action.
+        policy: Layers of the policy, in the vector of its parameters.
+        critics: Layers of each critic, in the vector of their parameters.
+        soft: True for a stochastic policy with an entropy term (SAC), False for a deterministic policy.
+        smoothed: True if noise is added to the actions of a deterministic target policy (TD3).
     """
 
     observations: int
@@ -41,7 +41,7 @@ class ActorCriticPlan(Plan):
 
 
 class CriticPlan(ActorCriticPlan):
-    """Plan of a gradient step of the critics, whose targets are those of target networks."""
+    """Plan of a gradient step of the critics, with targets from target networks."""
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ SomePlan = TypeVar("SomePlan", bound=ActorCriticPlan)
 
 
 class _ActorCriticGradient(Gradient[SomePlan]):
-    """Common part of both emitters: a policy and critics, of which one is trained, and the policy's actions."""
+    """Base class of both emitters, which train either the critics or the policy."""
 
     _policy: Network
     _critics: list[Network]
@@ -87,10 +87,10 @@ class _ActorCriticGradient(Gradient[SomePlan]):
         """See ``Gradient``."""
         super().begin()
         if self.plan.soft:
-            self._temperature = self.code.spread(self.code.scalar(self.array("temperature"))).exp()
+            self._temperature = self.code.broadcast(self.code.scalar(self.array("temperature"))).exp()
 
     def _act(self, outputs: int, inputs: Inputs) -> None:
-        """Emit the policy's actions, as inputs of the critics beside the observations."""
+        """Emit the policy's actions into the inputs of the critics, after the observations."""
         with self.code.loop(ROWS, step=self.code.lanes) as v:
             actions, log_prob = self._actions(self.units(outputs, self.plan.policy[-1].outputs, v), v)
             self.store(actions, inputs.columns + self.plan.observations * ROWS, v)
@@ -105,17 +105,17 @@ class _ActorCriticGradient(Gradient[SomePlan]):
         limited = [log_std.clamp(MIN_LOG_STD, MAX_LOG_STD) for log_std in log_stds]
         return squashed_sample(means, limited, [self.rows(place, at) for place in self._noise])
 
-    def _least(self, outputs: Sequence[int], at: Any) -> tuple[Vector, list[Vector]]:
-        """Return the least estimate of the critics, and the estimates, which are variables."""
+    def _minimum(self, outputs: Sequence[int], at: Any) -> tuple[Vector, list[Vector]]:
+        """Return the minimum of the critics' estimates, and the estimates, which are variables."""
         values = [value for place in outputs for value in self.units(place, 1, at)]
-        least = values[0]
+        minimum = values[0]
         for value in values[1:]:
-            least = least.minimum(value)
-        return least, values
+            minimum = minimum.minimum(value)
+        return minimum, values
 
 
 class CriticGradient(_ActorCriticGradient[CriticPlan]):
-    """Emitter of the gradient of the squared temporal differences of critics."""
+    """Emitter of the gradient of the critics' squared temporal-difference errors."""
 
     def __init__(self, plan: CriticPlan, module: ir.Module, lanes: int) -> None:
         super().__init__(plan, module, lanes)
@@ -142,7 +142,7 @@ class CriticGradient(_ActorCriticGradient[CriticPlan]):
         self._act(self.forward(self._policy, self._next.columns, "policy"), self._next)
         later = [self.forward(critic, self._next.columns, "target_critics") for critic in self._critics]
         with code.loop(ROWS, step=code.lanes) as v:
-            value, _ = self._least(later, v)
+            value, _ = self._minimum(later, v)
             if plan.soft:
                 value = value - self._temperature * self.rows(self._log_prob, v)
             target = self.rows(self._rewards, v) + self.rows(self._discounts, v) * value
@@ -158,15 +158,15 @@ class CriticGradient(_ActorCriticGradient[CriticPlan]):
 
 
 class ActorGradient(_ActorCriticGradient[ActorPlan]):
-    """Emitter of the gradient of a policy that ascends the values of its actions."""
+    """Emitter of the gradient of a policy that maximises the critics' values of its actions."""
 
     def __init__(self, plan: ActorPlan, module: ir.Module, lanes: int) -> None:
         super().__init__(plan, module, lanes)
         self._critic_inputs = self.inputs("inputs", plan.observations + plan.components)
         self._declare_sampling(plan.soft)
         self._policy = self.network(plan.policy)
-        asked = plan.critics if plan.soft else plan.critics[:1]
-        self._critics = [Network(layers, self.workspace) for layers in asked]
+        used = plan.critics if plan.soft else plan.critics[:1]
+        self._critics = [Network(layers, self.workspace) for layers in used]
         self._action_deltas = self.workspace.take(plan.components * ROWS)
         self.others("critics")
 
@@ -184,7 +184,7 @@ class ActorGradient(_ActorCriticGradient[ActorPlan]):
         values = [self.forward(critic, self._critic_inputs.columns, "critics") for critic in self._critics]
         with code.loop(ROWS, step=code.lanes) as v:
             scale = self.scale_of_rows(v)
-            value, estimates = self._least(values, v)
+            value, estimates = self._minimum(values, v)
             for critic, derivative in zip(self._critics, gradients(-value * scale, estimates), strict=True):
                 self.store([derivative], critic.deltas[-1], v)
             terms = {"policy_loss": -value}
@@ -199,8 +199,10 @@ class ActorGradient(_ActorCriticGradient[ActorPlan]):
         with code.loop(ROWS, step=code.lanes) as v:
             variables = self.units(outputs, plan.policy[-1].outputs, v)
             actions, log_density = self._actions(variables, v)
-            # the derivative of this with respect to the outputs is that of the loss
-            loss = code.spread(0.0) if log_density is None else self._temperature * log_density * self.scale_of_rows(v)
+            # surrogate whose derivative with respect to the outputs is that of the loss
+            loss = (
+                code.broadcast(0.0) if log_density is None else self._temperature * log_density * self.scale_of_rows(v)
+            )
             for component, action in enumerate(actions):
                 loss = loss + action * self.rows(self._action_deltas + component * ROWS, v)
             self.store(gradients(loss, variables), self._policy.deltas[-1], v)
@@ -212,8 +214,8 @@ class TemperaturePlan(Plan):
     """Plan of a gradient step of the temperature, whose logarithm is the parameter.
 
     Attributes:
-        stride: distance of the metrics of minibatches.
-        entropy: number of the entropy among them.
+        stride: Stride between the metrics of minibatches.
+        entropy: Index of the entropy among the metrics of a minibatch.
     """
 
     parameters: int = 1
@@ -231,7 +233,7 @@ class TemperaturePlan(Plan):
 
 
 class TemperatureGradient(Gradient[TemperaturePlan]):
-    """Emitter of the gradient of ``temperature * (entropy - target)``, if any row counts."""
+    """Emitter of the gradient of ``temperature * (entropy - target)``; it is zero without rows of weight 1."""
 
     def __init__(self, plan: TemperaturePlan, module: ir.Module, lanes: int) -> None:
         super().__init__(plan, module, lanes)

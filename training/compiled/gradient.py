@@ -1,8 +1,8 @@
 """Plans of native updates, and the emission of the gradient of a minibatch.
 
-The function ``gradient`` computes the gradient of a part of a minibatch: per tile of rows it gathers them by index,
-runs the networks, evaluates the loss with its derivatives, and runs backwards. ``policy_gradient``, ``action_values``
-and ``actor_critic`` derive plans and emitters from the classes of this module.
+The function ``gradient`` computes the gradient of a part of a minibatch. For each tile of rows, it gathers the rows by
+index, runs the networks forward, evaluates the loss and its derivatives, and runs the networks backward.
+``policy_gradient``, ``action_values`` and ``actor_critic`` derive plans and emitters from the classes of this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Word(IntEnum):
     """Words of the argument table."""
 
     PARAMETERS = 0
-    GRADIENTS = auto()  # [parts, parameters] float32, the first is the sum after ``reduce``
+    GRADIENTS = auto()  # [parts, parameters] float32; ``reduce`` writes the sum to the first
     FIRST_MOMENT = auto()
     SECOND_MOMENT = auto()
     STEP = auto()  # float32
@@ -36,7 +36,7 @@ class Word(IntEnum):
     COUNTING = auto()  # [minibatches] float32
     COEFFICIENTS = auto()  # float32, see Coefficient
     ADAM = auto()  # float64: lr, beta1, beta2, eps
-    MINIBATCH = auto()  # number of the current one
+    MINIBATCH = auto()  # index of the current one
     PARTS = auto()
     STOPPED = auto()  # float32, 1 once target_kl is exceeded
     ARRAYS = auto()  # addresses of ``Gradient.arrays``
@@ -62,8 +62,8 @@ class Plan(ABC):
     """Specialisation of the native code: model, action distribution and loss.
 
     Attributes:
-        parameters: number of parameters.
-        steps: number of steps of a sequence, if rows are those of sequences of equal length, over steps x sequence.
+        parameters: Number of parameters.
+        steps: Number of steps per sequence, if the rows are those of sequences of equal length, ordered by step first.
         early_stopping: True if there is a target KL divergence.
     """
 
@@ -90,13 +90,13 @@ SomePlan = TypeVar("SomePlan", bound=Plan)
 
 
 class Part(NamedTuple):
-    """Array ``[rows, size]`` float32 that is a part of inputs. Its row for row ``r`` is ``r // of % among``.
+    """Array ``[rows, size]`` float32, a part of the inputs: their row ``r`` contains its row ``r // of % among``.
 
     Attributes:
-        name: name of the array.
-        size: number of elements of a row.
-        of: number of neighbouring rows that share one.
-        among: number of rows that repeat; None: they do not.
+        name: Name of the array.
+        size: Number of elements of a row.
+        of: Number of consecutive rows of the inputs that share a row.
+        among: Number of rows after which they repeat; None if they do not.
     """
 
     name: str
@@ -106,13 +106,13 @@ class Part(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """Rows of arrays for a tile, in the workspace.
+    """Concatenated rows of arrays for a tile, in the workspace.
 
     Attributes:
-        parts: the arrays, side by side.
-        size: number of elements of a row.
-        rows: index of ``[ROWS, size]``, and the distance of rows.
-        columns: index of ``[size, ROWS]``.
+        parts: The arrays.
+        size: Number of elements of a row.
+        rows: Index of ``[ROWS, size]``, and its row stride.
+        columns: Index of ``[size, ROWS]``.
     """
 
     parts: Sequence[Part]
@@ -134,13 +134,13 @@ class Gradient(ABC, Generic[SomePlan]):
     """Emitter of the gradient of a part of a minibatch. Derived classes declare inputs and networks, then emit a tile.
 
     Args:
-        plan: what it is specialised for.
-        module: module of the function.
-        lanes: float32 per vector.
+        plan: Properties that the code is specialised for.
+        module: Module of the function.
+        lanes: Number of float32 per vector.
 
     Attributes:
-        arrays: names of the arrays that it reads, in the order of their words.
-        buffers: those of them that hold intermediate results, with the number of float32 per sequence.
+        arrays: Names of the arrays that it reads, in the order of their words.
+        buffers: Those of them that hold intermediate results, with the number of float32 per sequence.
     """
 
     def __init__(self, plan: SomePlan, module: ir.Module, lanes: int) -> None:
@@ -162,11 +162,11 @@ class Gradient(ABC, Generic[SomePlan]):
     # -- declarations
 
     def inputs(self, name: str, size: int, more: int = 0) -> Inputs:
-        """Declare an array ``[rows, size]`` float32; its columns have room for ``more``."""
+        """Declare an array ``[rows, size]`` float32; the tile's columns have room for ``more`` elements."""
         return self.side_by_side([Part(name, size)], more)
 
     def side_by_side(self, parts: Sequence[Part], more: int = 0) -> Inputs:
-        """Declare inputs of several arrays; their columns have room for ``more``."""
+        """Declare inputs that concatenate several arrays; the tile's columns have room for ``more`` elements."""
         workspace, size = self.workspace, sum(part.size for part in parts)
         rows = workspace.matrix(ROWS, size)
         found = Inputs(parts, size, rows, workspace.take(max(workspace.padded(size), size + more) * ROWS))
@@ -186,15 +186,15 @@ class Gradient(ABC, Generic[SomePlan]):
         return places
 
     def column(self, name: str) -> int:
-        """Declare an array ``[rows]`` float32. Returns its index."""
+        """Declare an array ``[rows]`` float32, and return its index."""
         return self.columns(name, 1, 1)[0]
 
     def others(self, *names: str) -> None:
-        """Declare arrays that are not gathered: parameters that are not trained, and others."""
+        """Declare arrays that are not gathered by row, such as parameters that are not trained."""
         self.arrays += names
 
     def buffer(self, name: str, size: int) -> str:
-        """Declare an array of ``size`` float32 per sequence for intermediate results. Returns its name."""
+        """Declare an array of ``size`` float32 per sequence for intermediate results, and return its name."""
         self.buffers[name] = size
         self.arrays.append(name)
         return name
@@ -223,9 +223,9 @@ class Gradient(ABC, Generic[SomePlan]):
         fill(code, self.sums, 0, sums)
         self.begin()
         counting = code.scalar(code.pointer(Word.COUNTING), index)
-        self.scale = code.spread(builder.fdiv(ir.Constant(F32, 1.0), counting))
+        self.scale = code.broadcast(builder.fdiv(ir.Constant(F32, 1.0), counting))
         coefficients = code.pointer(Word.COEFFICIENTS)
-        self.coefficient = {name: code.spread(code.scalar(coefficients, int(name))) for name in Coefficient}
+        self.coefficient = {name: code.broadcast(code.scalar(coefficients, int(name))) for name in Coefficient}
         self.rows_of_part(begin, end)
         self.end()
         code.finish()
@@ -246,7 +246,7 @@ class Gradient(ABC, Generic[SomePlan]):
             self.tile()
 
     def within(self, row: Any, end: Any) -> tuple[Any, Any]:
-        """Return a row if it is before ``end``, else the last one, and whether it is."""
+        """Return a row clamped to the last one before ``end``, and a bit that is False if it was clamped."""
         builder, final = self.code.builder, self.code.subtract(end, 1)
         is_inside = builder.icmp_signed("<=", row, final)
         return builder.select(is_inside, row, final), is_inside
@@ -266,10 +266,10 @@ class Gradient(ABC, Generic[SomePlan]):
         """Copy the tile's rows of arrays.
 
         Args:
-            place_of: returns the place of a row of the tile in the order of all minibatches, and a bit, which is False
+            place_of: Returns the index of a row of the tile in the order of all minibatches, and a bit, which is False
                 for rows beyond the last one: they have weight 0.
-            inputs: arrays.
-            columns: further arrays.
+            inputs: Inputs to gather.
+            columns: Columns to gather.
         """
         code, memory = self.code, self.memory
         builder = code.builder
@@ -306,9 +306,9 @@ class Gradient(ABC, Generic[SomePlan]):
         """Emit a forward pass.
 
         Args:
-            network: the network.
-            inputs: index of the inputs ``[inputs, ROWS]``.
-            vector: name of the vector of its parameters, which are not trained; None: that of the trained ones.
+            network: The network.
+            inputs: Index of the inputs ``[inputs, ROWS]``.
+            vector: Name of the vector of its parameters if they are not trained; None for the trained parameters.
 
         Returns:
             Index of the outputs ``[outputs, ROWS]``.
@@ -320,29 +320,29 @@ class Gradient(ABC, Generic[SomePlan]):
         """Emit the backward pass of a trained network, see ``Network.backward``.
 
         Args:
-            network: the network, with derivatives in the last of its ``deltas``.
-            rows: index of the inputs ``[ROWS, inputs]`` and the distance of rows.
-            into: index of the derivatives of the inputs ``[inputs, ROWS]``, or None.
+            network: The network, with derivatives in the last of its ``deltas``.
+            rows: Index of the inputs ``[ROWS, inputs]``, and their row stride.
+            into: Index of the derivatives of the inputs ``[inputs, ROWS]``, or None.
             add: If True, add to the derivatives of the inputs.
         """
         code, parameters = self.code, network.parameters(self.code, self.parameters)
         network.backward(code, self.memory, parameters, self.gradient, rows, into, add)
 
     def rows(self, place: int, at: Any) -> Vector:
-        """Return a vector of the rows from ``at`` on, of ``[ROWS]`` in the workspace."""
+        """Return the vector at offset ``at`` of an array ``[ROWS]`` in the workspace."""
         return self.code.load(self.memory, self.code.add(at, place))
 
     def units(self, place: int, count: int, at: Any) -> list[Vector]:
-        """Return the variables of the rows from ``at`` on, of ``[count, ROWS]`` in the workspace."""
+        """Return a variable for each unit, at offset ``at`` of an array ``[count, ROWS]`` in the workspace."""
         return [self.code.variable(self.rows(place + unit * ROWS, at)) for unit in range(count)]
 
     def store(self, vectors: Sequence[Vector], place: int, at: Any) -> None:
-        """Store the rows from ``at`` on of ``[units, ROWS]`` in the workspace."""
+        """Store a vector for each unit, at offset ``at`` of an array ``[units, ROWS]`` in the workspace."""
         for unit, vector in enumerate(vectors):
             self.code.store(vector, self.memory, self.code.add(at, place + unit * ROWS))
 
     def integers(self, place: int, at: Any) -> Any:
-        """Return a vector of the rows from ``at`` on, of ``[ROWS]`` int32 in the workspace."""
+        """Return the vector at offset ``at`` of an array ``[ROWS]`` int32 in the workspace."""
         kind = ir.VectorType(I32, self.code.lanes)
         address = self.code.at(self.memory, self.code.add(place, at))
         value = self.code.builder.load(self.code.builder.bitcast(address, kind.as_pointer()))
@@ -350,7 +350,7 @@ class Gradient(ABC, Generic[SomePlan]):
         return value
 
     def scale_of_rows(self, at: Any) -> Vector:
-        """Return the weights of rows in a mean."""
+        """Return the weights of rows in the mean over the minibatch."""
         return self.scale * self.rows(self._weight, at)
 
     def report(self, terms: dict[str, Vector], scale: Vector) -> None:
@@ -361,7 +361,7 @@ class Gradient(ABC, Generic[SomePlan]):
             code.store(term.fma(scale, code.load(self.sums, place)), self.sums, place)
 
     def value_error(self, difference: Vector, huber: bool) -> Vector:
-        """Return half the squared differences or, with ``huber``, the Huber loss."""
+        """Return half the squared differences or, if ``huber``, the Huber loss."""
         if not huber:
             return 0.5 * difference.square()
         limit, size = self.coefficient[Coefficient.HUBER_DELTA], difference.abs()

@@ -1,4 +1,4 @@
-"""Action distributions as formulas of vectors: see ``training/models/distributions.py``, whose results these equal."""
+"""Action distributions as vector formulas, with the results of those in ``training/models/distributions.py``."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def categorical(
     """Return log-probability and entropy of independent choices.
 
     Args:
-        code: code to emit into.
-        logits: logits of all choices, one after the other.
-        sizes: number of options of each choice.
-        actions: options taken, int32 vectors.
-        mask: a mask for each logit, or None.
+        code: Code to emit into.
+        logits: Logits of all choices, concatenated.
+        sizes: Number of options of each choice.
+        actions: Options taken, int32 vectors.
+        mask: A mask for each logit, or None.
 
     Returns:
         Log-probability of the options taken, and entropy in nats.
@@ -49,7 +49,7 @@ def categorical(
         for x in exponentials[1:]:
             total = total + x
         log_total = total.log()
-        taken, uncertainty = code.spread(0.0), code.spread(0.0)
+        taken, uncertainty = code.broadcast(0.0), code.broadcast(0.0)
         for option, x in enumerate(shifted):
             log_p = (x - log_total).clamp(low=_LOWEST)
             kind = ir.VectorType(I32, code.lanes)
@@ -68,10 +68,10 @@ def gaussian(
     """Return log-density and entropy of independent normal components.
 
     Args:
-        means: means.
-        log_stds: logarithms of the standard deviations.
-        actions: samples in the units of the means.
-        log_reach: sum of the logarithms of the action space's units.
+        means: Means.
+        log_stds: Logarithms of the standard deviations.
+        actions: Samples in the units of the means.
+        log_reach: Sum of the logarithms of the action space's units.
 
     Returns:
         Log-density of the samples, and entropy in nats.
@@ -93,10 +93,10 @@ def squashed(
     """Return log-density and entropy of the hyperbolic tangents of independent normal components.
 
     Args:
-        means: means.
-        log_stds: logarithms of the standard deviations.
-        actions: samples before the hyperbolic tangent.
-        log_reach: sum of the logarithms of the action space's units.
+        means: Means.
+        log_stds: Logarithms of the standard deviations.
+        actions: Samples before the hyperbolic tangent.
+        log_reach: Sum of the logarithms of the action space's units.
 
     Returns:
         Log-density of the samples, and entropy in nats.
@@ -109,7 +109,7 @@ def squashed(
 
 
 def _mean_log_slope_of_tanh(mean: Vector, std: Vector) -> Vector:
-    """Return the mean of ``log(1 - tanh(x)**2)`` over a normal distribution, by a function for all components."""
+    """Return the mean of ``log(1 - tanh(x)**2)`` over a normal distribution; all components call one function."""
     code = mean.code
     cells = [code.allocate(F32, code.lanes) for _ in range(5)]
     code.store(mean, cells[0])
@@ -117,7 +117,7 @@ def _mean_log_slope_of_tanh(mean: Vector, std: Vector) -> Vector:
 
     def emit(*memory: Any) -> None:
         variables = [code.variable(code.load(cell)) for cell in memory[:2]]
-        total = code.spread(0.0)
+        total = code.broadcast(0.0)
         for node, weight in zip(*normal_quadrature(), strict=True):
             total = total + weight * _log_slope_of_tanh(variables[0] + variables[1] * node)
         for vector, cell in zip((total, *gradients(total, variables)), memory[2:], strict=True):
@@ -134,9 +134,9 @@ def squashed_sample(
     """Return hyperbolic tangents of normal samples, and their log-density (Haarnoja et al. 2018, arXiv:1812.05905).
 
     Args:
-        means: means.
-        log_stds: logarithms of the standard deviations.
-        noise: standard normal numbers.
+        means: Means.
+        log_stds: Logarithms of the standard deviations.
+        noise: Standard normal numbers.
 
     Returns:
         Actions from -1 to 1, and their log-density.

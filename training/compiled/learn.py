@@ -1,4 +1,4 @@
-"""Gradient steps as native code, on the memory of the model and its optimizer."""
+"""Native gradient steps that work in place on the memory of the model and its optimizer."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _COEFFICIENTS = [name.name.lower() for name in Coefficient]
 
 @dataclass(frozen=True)
 class Minibatches:
-    """Rows of gradient steps.
+    """Rows of the minibatches of gradient steps.
 
     Attributes:
-        order: ``[rows]`` int64, indices of the rows of all minibatches, one minibatch after the other.
-        bounds: ``[minibatches + 1]`` int64, where each minibatch begins, and where the last one ends.
+        order: ``[rows]`` int64, indices of the rows of all minibatches, concatenated.
+        bounds: ``[minibatches + 1]`` int64, start of each minibatch in ``order``, and the end of the last one.
         weight: ``[all rows]`` float32.
         counts: ``[minibatches]`` float32, number of rows with weight 1 in all processes.
-        process_group: processes over which gradients and terms are summed.
+        process_group: Processes over which gradients and terms are summed.
     """
 
     order: Tensor
@@ -68,8 +68,8 @@ class CompiledUpdate:
     The state of the optimizer is PyTorch's own, so that checkpoints hold it.
 
     Args:
-        plan: specialisation, without properties of the experience.
-        optimizer: optimizer of the parameters.
+        plan: Plan without the properties that depend on the experience.
+        optimizer: Optimizer of the parameters.
     """
 
     def __init__(self, plan: Plan, optimizer: torch.optim.Optimizer) -> None:
@@ -86,10 +86,10 @@ class CompiledUpdate:
         """Prepare a gradient step on each minibatch.
 
         Args:
-            minibatches: the rows.
-            arrays: arrays that the plan's gradient reads, by name: ``[all rows, ...]`` and others.
-            coefficients: coefficients of the loss, by the lower-case names of :class:`Coefficient`.
-            experience: attributes of the plan that are properties of the experience.
+            minibatches: The rows.
+            arrays: Arrays that the plan's gradient reads, by name; those with rows are ``[all rows, ...]``.
+            coefficients: Coefficients of the loss, by the lower-case names of :class:`Coefficient`.
+            experience: Attributes of the plan that depend on the experience.
 
         Returns:
             The steps to take.
@@ -101,7 +101,7 @@ class CompiledUpdate:
 
 
 class _Compiled:
-    """Program of a plan, and memory that its gradient steps use one after the other."""
+    """Program of a plan, and memory that its gradient steps share."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -119,7 +119,7 @@ class _Compiled:
         return self._memory
 
     def intermediate(self, sequences: int) -> dict[str, Tensor]:
-        """Return memory for intermediate results of minibatches of up to so many sequences, by name."""
+        """Return memory for the intermediate results of minibatches with up to this many sequences, by name."""
         sequences = max(sequences, 1)
         if self._intermediate[0] < sequences:
             found = {name: torch.empty(sequences * size) for name, size in self._buffers.items()}
@@ -128,7 +128,7 @@ class _Compiled:
 
 
 class Steps:
-    """Gradient steps on minibatches, to be taken in their order.
+    """Gradient steps on minibatches, to be taken in order.
 
     Attributes:
         metrics: ``[minibatches, terms + 2]`` float32: terms, norm of the gradient, and 1 if the step was skipped.
@@ -172,7 +172,7 @@ class Steps:
         self._words = table_of({**self._arrays, Word.PARTS: self._parts}, Word.ARRAYS + len(compiled.arrays))
 
     def take(self, first: int = 0, last: int | None = None) -> None:
-        """Take the steps on the minibatches from ``first`` to before ``last``; by default on all."""
+        """Take the steps on the minibatches from ``first`` to ``last``, exclusive; by default on all."""
         last = self._count if last is None else last
         program, table = self._program, address_of(self._words)
         if self._process_group.world_size == 1:
@@ -195,7 +195,7 @@ class Steps:
         row[: len(terms)] = torch.stack([found[name] for name in terms])
 
     def taken(self) -> dict[str, Tensor]:
-        """Take all steps. Returns means of :meth:`columns` over them."""
+        """Take all steps, and return the means of :meth:`columns` over them."""
         self.take()
         return self._by_name(self.metrics.mean(0))
 
@@ -203,7 +203,7 @@ class Steps:
         """Return terms, ``grad_norm`` and, with a target KL divergence, ``skipped_steps``, each ``[minibatches]``.
 
         Args:
-            taken: numbers of the minibatches; None: all.
+            taken: Indices of the minibatches; None for all.
         """
         if taken is None:
             return self._by_name(self.metrics)
@@ -216,5 +216,5 @@ class Steps:
 
 
 def _plain(array: Tensor) -> Tensor:
-    """Return a contiguous array, of float32 if it has floats."""
+    """Return an array as contiguous, and as float32 if it is of floats."""
     return (array.float() if array.is_floating_point() else array).contiguous()

@@ -1,4 +1,4 @@
-"""Products of small matrices in the cache, with sizes and strides known when the code is emitted."""
+"""Products and transposition of small matrices in the cache, with strides known when the code is emitted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Matrix(NamedTuple):
     """Matrix in memory: element ``[i, j]`` is at ``memory[offset + i * row + j * column]``.
 
     Attributes:
-        memory: address of float32.
-        row: distance of rows, in elements.
-        column: distance of columns, in elements.
+        memory: Address of the first element, a float32.
+        row: Stride of the rows, in elements.
+        column: Stride of the columns, in elements.
     """
 
     memory: Any
@@ -26,18 +26,18 @@ class Matrix(NamedTuple):
 def multiply(
     code: Code, c: Matrix, a: Matrix, b: Matrix, size: tuple[Any, int, Any], bias: Any = None, add: bool = False
 ) -> None:
-    """Emit ``c = a @ b``, plus ``bias`` of the rows or, with ``add``, plus the former ``c``.
+    """Emit ``c = a @ b``, plus a ``bias`` for each row or, if ``add``, plus the previous ``c``.
 
-    Tiles of ``c`` stay in registers while ``k`` runs: each step multiplies a column of ``a``, spread over lanes, with
-    vectors of a row of ``b``.
+    Tiles of ``c`` stay in registers during the loop over ``k``: each step multiplies a column of ``a``, broadcast over
+    lanes, by vectors of a row of ``b``.
 
     Args:
-        code: code to emit into.
-        c: result ``[m, n]``, with columns side by side.
+        code: Code to emit into.
+        c: Result ``[m, n]``, with contiguous rows.
         a: ``[m, k]``.
-        b: ``[k, n]``, with columns side by side.
+        b: ``[k, n]``, with contiguous rows.
         size: ``m``, ``n`` and ``k``; ``m`` and ``k`` may be values of the code.
-        bias: address of ``[m]`` float32, or None.
+        bias: Address of ``[m]`` float32, or None.
         add: If True, add to ``c``.
     """
     strides = (c.row, a.row, a.column, b.row)
@@ -80,14 +80,14 @@ def _multiply(code: Code, c: Matrix, a: Matrix, b: Matrix, size: tuple[Any, int,
 
 
 def _heights(m: Any, most: int) -> list[int]:
-    """Return the heights of tiles, at most ``most``, in their order, that make up ``m`` rows."""
+    """Return the heights of the tiles, at most ``most``, that cover ``m`` rows, in order."""
     if isinstance(m, int):
         return [height for height in (min(most, m), m % min(most, m)) if height]
     return [most, *(1 << bit for bit in reversed(range((most - 1).bit_length())))]
 
 
 _REGISTERS = {16: 24, 8: 12, 4: 16}
-"""Vectors of a tile by lanes: what registers hold beside the operands."""
+"""Number of vectors of a tile by the number of lanes: as many as fit into registers along with the operands."""
 
 
 class _Panel(NamedTuple):
@@ -113,9 +113,9 @@ def _emit(code: Code, panel: _Panel, i: Any, tall: int) -> None:
             if add:
                 value = code.load(c.memory, code.add(code.add(first_c, start), row * c.row + part * width), width)
             elif bias is not None:
-                value = code.spread(code.scalar(bias, code.add(i, row)), width)
+                value = code.broadcast(code.scalar(bias, code.add(i, row)), width)
             else:
-                value = code.spread(0.0, width)
+                value = code.broadcast(0.0, width)
             code.builder.store(value.value, cells[row][part])
     with code.loop(k) as step:
         first_b, column = code.times(step, b.row), code.add(first_a, code.times(step, a.column))
@@ -123,7 +123,7 @@ def _emit(code: Code, panel: _Panel, i: Any, tall: int) -> None:
             code.load(b.memory, code.add(code.add(first_b, start), part * width), width) for part in range(count)
         ]
         for row in range(tall):
-            factor = code.spread(code.scalar(a.memory, code.add(column, row * a.row)), width)
+            factor = code.broadcast(code.scalar(a.memory, code.add(column, row * a.row)), width)
             for part in range(count):
                 cell = cells[row][part]
                 total = factor.fma(vectors[part], Vector(code, code.builder.load(cell)))
@@ -138,11 +138,11 @@ def transpose(code: Code, target: Matrix, source: Matrix, rows: int, columns: in
     """Emit ``target [columns, rows] = source [rows, columns]`` transposed, in blocks that fit into registers.
 
     Args:
-        code: code to emit into.
-        target: result; its rows are long enough for whole blocks.
-        source: matrix whose rows are long enough for whole blocks.
-        rows: rows of ``source``; memory has whole blocks of lanes.
-        columns: columns of ``source``.
+        code: Code to emit into.
+        target: Result; its rows are long enough for whole blocks.
+        source: Matrix whose rows are long enough for whole blocks.
+        rows: Rows of ``source``; memory has whole blocks of lanes.
+        columns: Columns of ``source``.
     """
     name = f"transpose_{rows}_{columns}_{target.row}_{source.row}"
 

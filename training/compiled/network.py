@@ -21,15 +21,15 @@ ROWS = 32
 
 @dataclass(frozen=True)
 class Dense:
-    """Linear layer, normalised or not, and its activation.
+    """Linear layer with optional layer normalisation and activation.
 
     Attributes:
-        inputs: number of inputs.
-        outputs: number of outputs.
-        weight: index of the weight ``[outputs, inputs]`` in the vector of parameters.
-        bias: index of the bias.
-        activation: name of the activation, or None.
-        norm: indices of the scale and offset of a layer normalisation before the activation, and its epsilon; or None.
+        inputs: Number of inputs.
+        outputs: Number of outputs.
+        weight: Index of the weight ``[outputs, inputs]`` in the vector of parameters.
+        bias: Index of the bias.
+        activation: Name of the activation, or None.
+        norm: Indices of the scale and offset of a layer normalisation before the activation, and its epsilon; or None.
     """
 
     inputs: int
@@ -46,10 +46,10 @@ class Dense:
 
 
 class Workspace:
-    """Scratch memory of a part: hands out arrays of float32 one behind the other.
+    """Scratch memory of a part: a layout of consecutive float32 arrays.
 
     Attributes:
-        size: number of float32 so far.
+        size: Number of float32 so far.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -61,7 +61,7 @@ class Workspace:
         return start
 
     def matrix(self, rows: int, columns: int) -> tuple[int, int]:
-        """Return the index and the distance of rows of a new matrix, padded to blocks of whole vectors."""
+        """Return the index and the row stride of a new matrix, padded to blocks of whole vectors."""
         width = self.padded(columns)
         return self.take(self.padded(rows) * width), width
 
@@ -71,19 +71,19 @@ class Workspace:
 
 
 class Network:
-    """Layers one behind the other, with their scratch memory.
+    """Sequence of layers, with their scratch memory.
 
     Args:
-        layers: the layers.
-        workspace: scratch memory of the part.
-        backward: If True, memory for the backward pass is taken, too.
+        layers: The layers.
+        workspace: Scratch memory of the part.
+        backward: If True, memory for the backward pass is reserved as well.
     """
 
     def __init__(self, layers: tuple[Dense, ...], workspace: Workspace, backward: bool = True) -> None:
         self.layers, self.workspace = layers, workspace
         lanes, padded = workspace.lanes, workspace.padded
         self.outputs = [workspace.take(padded(layer.outputs) * ROWS) for layer in layers]
-        # inputs of activations: apart from the outputs where the derivative needs them
+        # inputs of activations; separate from the outputs if the derivative needs them
         self.sums = [
             workspace.take(padded(layer.outputs) * ROWS) if backward and layer.activation in _OF_INPUTS else out
             for layer, out in zip(layers, self.outputs, strict=True)
@@ -112,13 +112,13 @@ class Network:
     def forward(
         self, code: Code, memory: Any, parameters: Sequence[Sequence[Any]], inputs: int, keep: bool = True
     ) -> int:
-        """Emit the forward pass, which keeps what the backward pass needs.
+        """Emit the forward pass, which stores intermediate results for the backward pass.
 
         Args:
-            code: code to emit into.
-            memory: address of the workspace.
-            parameters: addresses of the parameters of each layer: weight, bias, and those of a normalisation.
-            inputs: index of the inputs ``[inputs, rows]`` in the workspace.
+            code: Code to emit into.
+            memory: Address of the workspace.
+            parameters: Addresses of the parameters of each layer: weight, bias, and those of a normalisation.
+            inputs: Index of the inputs ``[inputs, rows]`` in the workspace.
             keep: If False, the gradient of the parameters is not needed.
 
         Returns:
@@ -157,14 +157,14 @@ class Network:
         """Emit the backward pass from the derivatives in the last of ``deltas``, and add to the gradient.
 
         Args:
-            code: code to emit into.
-            memory: address of the workspace.
-            parameters: addresses of the parameters of each layer.
-            gradient: address of the gradient; None: that of the inputs is enough.
-            inputs: index of the inputs ``[rows, inputs]`` in the workspace, and the distance of their rows.
-            inputs_delta: index of the derivatives of the inputs ``[inputs, rows]`` to write, or None.
+            code: Code to emit into.
+            memory: Address of the workspace.
+            parameters: Addresses of the parameters of each layer.
+            gradient: Address of the gradient; None to compute that of the inputs only.
+            inputs: Index of the inputs ``[rows, inputs]`` in the workspace, and their row stride.
+            inputs_delta: Index of the derivatives of the inputs ``[inputs, rows]`` to write, or None.
             add: If True, add to the derivatives of the inputs.
-            first: first input whose derivatives are written.
+            first: First input whose derivatives are written.
         """
         for number in reversed(range(len(self.layers))):
             layer = self.layers[number]
@@ -201,7 +201,7 @@ class Network:
 def fill(code: Code, memory: Any, start: Any, count: int, number: float = 0.0) -> None:
     """Emit the assignment of a number to ``count`` float32, padded to whole vectors."""
     with code.loop(count, step=code.lanes) as i:
-        code.store(code.spread(number), memory, code.add(i, start))
+        code.store(code.broadcast(number), memory, code.add(i, start))
 
 
 _UNROLLED = 16
@@ -211,7 +211,7 @@ _UNROLLED = 16
 def copy_floats(code: Code, target: Any, to: Any, source: Any, start: Any, count: int) -> None:
     """Emit a copy of ``count`` float32, in vectors as wide as there are elements left."""
     done = 0
-    if count > _UNROLLED * code.lanes:  # as of pictures
+    if count > _UNROLLED * code.lanes:  # such as images
         done = count // code.lanes * code.lanes
         with code.loop(done, step=code.lanes) as i:
             code.store(code.load(source, code.add(start, i)), target, code.add(to, i))
@@ -227,13 +227,13 @@ def copy_columns(
     """Emit a copy of ``count`` rows of a matrix, from or to a tile ``[width, ROWS]`` of the workspace.
 
     Args:
-        code: code to emit into.
-        memory: address of the workspace.
-        place: index of the tile in the workspace.
-        rows: the matrix.
-        start: number of its first row.
-        count: number of rows, at most ``ROWS``.
-        width: number of columns.
+        code: Code to emit into.
+        memory: Address of the workspace.
+        place: Index of the tile in the workspace.
+        rows: The matrix.
+        start: Index of its first row.
+        count: Number of rows, at most ``ROWS``.
+        width: Number of columns.
         into_rows: If True, the copy is from the tile to the matrix.
     """
     with code.loop(count) as r:
@@ -256,7 +256,7 @@ def _activate(code: Code, activation: str, source: Any, target: Any, count: int)
 
 
 def _deactivate(code: Code, activation: str | None, units: int, delta: Any, kept: Any, sums: Any) -> None:
-    """Turn derivatives of a layer's outputs into those before the activation, in place, and add to their sums."""
+    """Convert derivatives of a layer's outputs to those before the activation, in place, and add to their sums."""
 
     def emit(delta: Any, kept: Any, sums: Any) -> None:
         with code.loop(units) as unit:
@@ -283,7 +283,7 @@ def _sum_over_units(code: Code, units: int, terms: Callable[[Any], tuple[Vector,
     """Return sums over units of ``count`` vectors, which ``terms`` returns for each unit."""
     cells = [code.allocate(code.vector_type) for _ in range(count)]
     for cell in cells:
-        code.builder.store(code.spread(0.0).value, cell)
+        code.builder.store(code.broadcast(0.0).value, cell)
     with code.loop(units) as unit:
         for cell, term in zip(cells, terms(unit), strict=True):
             code.builder.store((Vector(code, code.builder.load(cell)) + term).value, cell)
@@ -307,7 +307,7 @@ def _normalise(code: Code, layer: Dense, rows: Any, normalized: Any, deviations:
             with code.loop(units) as unit:
                 x = (code.load(rows, at(unit)) - mean) * factor
                 code.store(x, normalized, at(unit))
-                y = x.fma(code.spread(code.scalar(scale, unit)), code.spread(code.scalar(offset, unit)))
+                y = x.fma(code.broadcast(code.scalar(scale, unit)), code.broadcast(code.scalar(offset, unit)))
                 code.store(y, rows, at(unit))
 
     code.call(f"normalise_{units}_{epsilon}", emit, rows, normalized, deviations, scale, offset)
@@ -316,7 +316,7 @@ def _normalise(code: Code, layer: Dense, rows: Any, normalized: Any, deviations:
 def _normalise_back(
     code: Code, units: int, delta: Any, normalized: Any, deviations: Any, scale: Any, sums: Any
 ) -> None:
-    """Turn derivatives after a normalisation into those before it, in place, and add to the sums for its scale."""
+    """Convert derivatives after a normalisation to those before it, in place, and add to the sums for its scale."""
 
     def emit(delta: Any, normalized: Any, deviations: Any, scale: Any, sums: Any) -> None:
         with code.loop(ROWS, step=code.lanes) as v:
@@ -326,13 +326,13 @@ def _normalise_back(
                 d, x = code.load(delta, at(unit)), code.load(normalized, at(unit))
                 place = code.times(unit, code.lanes)
                 code.store(code.load(sums, place) + d * x, sums, place)
-                scaled = d * code.spread(code.scalar(scale, unit))
+                scaled = d * code.broadcast(code.scalar(scale, unit))
                 return scaled, scaled * x
 
             total, product = (sum_ * (1.0 / units) for sum_ in _sum_over_units(code, units, terms, 2))
             factor = code.load(deviations, v)
             with code.loop(units) as unit:
-                scaled = code.load(delta, at(unit)) * code.spread(code.scalar(scale, unit))
+                scaled = code.load(delta, at(unit)) * code.broadcast(code.scalar(scale, unit))
                 x = code.load(normalized, at(unit))
                 code.store((scaled - total - x * product) * factor, delta, at(unit))
 
@@ -353,10 +353,10 @@ ACTIVATIONS: dict[str, Callable[[Vector], Vector]] = {
 
 DERIVATIVES: dict[str, Callable[[Vector, Vector], Vector]] = {
     "tanh": lambda d, out: d * (1.0 - out * out),
-    "relu": lambda d, out: d.code.spread(0.0).where(out.compare("<=", 0.0), d),
+    "relu": lambda d, out: d.code.broadcast(0.0).where(out.compare("<=", 0.0), d),
     "elu": lambda d, out: (d * (out + 1.0)).where(out.compare("<", 0.0), d),
     "silu": _silu_derivative,
 }
-"""Derivatives before an activation: of those of its outputs, and its outputs, or its inputs if in ``_OF_INPUTS``."""
+"""Derivatives before an activation, given those after it and its outputs, or its inputs if it is in ``_OF_INPUTS``."""
 
 _OF_INPUTS = frozenset({"silu"})

@@ -1,4 +1,4 @@
-"""Gradient steps of off-policy actor-critics as native code: critics, policy, temperature and target networks."""
+"""Native gradient steps of off-policy actor-critics: critics, policy, temperature and target networks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class CompiledActorCritic:
     """Gradient steps of DDPG, TD3 and SAC.
 
     Args:
-        model: the policy.
-        critics: action-value function.
-        target_model: target network of a deterministic policy; None for a policy without one.
-        target_critics: target network of the critics.
-        policy_optimizer, critic_optimizer: optimizers of policy and critics, each of one vector.
-        temperature_optimizer: optimizer of the logarithm of the temperature of a policy that is sampled, or None.
-        smoothed: If True, the actions of the target policy are smoothed by noise.
+        model: The policy.
+        critics: Action-value function.
+        target_model: Target network of a deterministic policy; None for a policy without one.
+        target_critics: Target network of the critics.
+        policy_optimizer, critic_optimizer: Optimizers of policy and critics, each of one vector.
+        temperature_optimizer: Optimizer of the logarithm of the temperature of a stochastic policy, or None.
+        smoothed: If True, noise is added to the actions of the target policy.
 
     Raises:
-        NoPlanError: there is no native code for these.
+        NoPlanError: If there is no native code for these.
     """
 
     def __init__(
@@ -77,16 +77,18 @@ class CompiledActorCritic:
         """Take a gradient step on each minibatch.
 
         Args:
-            rows: transitions of all minibatches.
-            noise: ``[samples, rows, components]``, standard normal: noise of the next actions first, of actions last.
-            parts: indices of the rows of each minibatch.
-            gamma: discount per step.
-            tau: interpolation factor of the target networks.
-            coefficients: coefficients of the losses, see ``CompiledUpdate.steps``.
-            policy_is_due: called after each step of the critics: True if one of policy and target networks follows.
+            rows: Transitions of all minibatches.
+            noise: ``[samples, rows, components]``, standard normal; the first is for the next actions, the last for the
+                actions.
+            parts: Indices of the rows of each minibatch.
+            gamma: Discount per step.
+            tau: Interpolation factor of the target networks.
+            coefficients: Coefficients of the losses, see ``CompiledUpdate.steps``.
+            policy_is_due: Called after each step of the critics; returns True if the policy and the target networks are
+                updated as well.
 
         Returns:
-            Metrics of the steps that have them, by name: ``[steps]``.
+            Metrics by name, ``[steps]`` each; those of the policy only of its own steps.
         """
         minibatches = Minibatches.of(rows, parts)
         flat, actions = self.model.flatten(rows.observations), self.model.done(rows.actions)
@@ -103,7 +105,7 @@ class CompiledActorCritic:
         temperature, temperatures = None, []
         if self._temperature is not None:
             of_entropy = {"metrics": policy.metrics, "present": minibatches.counts.clamp(max=1.0)}
-            # one number instead of rows, the entropy of all processes
+            # a scalar loss without rows: the entropy is already that of all processes
             scalars = replace(minibatches, bounds=np.zeros_like(minibatches.bounds), process_group=SINGLE_PROCESS)
             no_limit = {**coefficients, "max_grad_norm": torch.inf}
             temperature = self._temperature.steps(scalars, of_entropy, no_limit)

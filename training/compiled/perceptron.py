@@ -1,4 +1,4 @@
-"""Perceptrons as native code: forward and backward passes as one operator of PyTorch each."""
+"""Native perceptrons, whose forward and backward passes are one PyTorch operator."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from warpdrive.training.compiled.program import Program, address_of, parts_of, p
 from warpdrive.training.compiled.simd import Code, host_lanes
 
 _ROWS, _INPUTS, _OUTPUTS, _INPUTS_GRADIENT, _GRADIENTS, _WORKSPACE, _PARAMETERS = range(7)
-"""Words of the argument table; ``_OUTPUTS`` are their derivatives in the backward pass. Parameters follow."""
+"""Words of the argument table, before the parameters. In the backward pass, ``_OUTPUTS`` holds their derivatives."""
 
 
 class _Emitter:
-    """Emits a pass over contiguous rows.
+    """Emitter of a forward or backward pass over contiguous rows.
 
     Args:
-        layers: the layers, whose parameters follow each other in the gradient.
-        lanes: float32 per vector.
+        layers: The layers, whose parameters are consecutive in the gradient.
+        lanes: Number of float32 per vector.
         of_inputs: If True, the backward pass writes the gradient of the inputs.
-        of_parameters: If True, it computes that of the parameters. Neither: this is the forward pass.
+        of_parameters: If True, it computes that of the parameters. If both are False, this is the forward pass.
     """
 
     def __init__(self, layers: tuple[Dense, ...], lanes: int, of_inputs: bool, of_parameters: bool) -> None:
@@ -61,7 +61,7 @@ class _Emitter:
             start = code.times(tile, ROWS)
             own = code.smaller(code.subtract(rows, start), ROWS)
             place, width = self.rows
-            if self.is_backward:  # of rows that are not there nothing is added
+            if self.is_backward:  # missing rows of the last tile contribute nothing
                 fill(code, memory, network.deltas[-1], outputs * ROWS)
             with code.loop(own) as r:
                 row = builder.add(start, r)
@@ -88,7 +88,7 @@ class _Emitter:
 
 
 def addresses_of_parameters(code: Code, layers: tuple[Dense, ...], words: Iterator[int]) -> list[list[Any]]:
-    """Return the addresses of the parameters of each layer, from the next words of the argument table."""
+    """Return the addresses of the parameters of each layer, read from the next words of the argument table."""
     return [[code.pointer(next(words)) for _ in (layer.weight, *layer.vectors)] for layer in layers]
 
 
@@ -98,10 +98,10 @@ def number_of_parameters(layers: tuple[Dense, ...]) -> int:
 
 
 class CompiledPerceptron:
-    """Forward and backward pass of a sequence of layers, whichever tensors hold their parameters.
+    """Forward and backward pass of a sequence of layers, which takes the parameters as arguments.
 
     Args:
-        layers: the layers, whose parameters are numbered in their order.
+        layers: The layers; their parameter indices are relative to the concatenated parameters.
     """
 
     def __init__(self, layers: tuple[Dense, ...]) -> None:
@@ -109,11 +109,11 @@ class CompiledPerceptron:
         self._passes: dict[tuple[bool, bool], tuple[Program, int]] = {}
 
     def __call__(self, inputs: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-        """Return the outputs, with gradient where PyTorch records one.
+        """Return the outputs, recorded by autograd if it is enabled.
 
         Args:
             inputs: ``[..., inputs]`` float32 on the CPU.
-            parameters: parameters of the layers, in their order.
+            parameters: Parameters of the layers, in their order.
 
         Returns:
             ``[..., outputs]`` float32.
@@ -126,7 +126,7 @@ class CompiledPerceptron:
         return outputs.view(*inputs.shape[:-1], -1)
 
     def forward(self, inputs: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-        """Return the outputs ``[rows, outputs]`` of ``[rows, inputs]``, without gradient."""
+        """Return the outputs ``[rows, outputs]`` for inputs ``[rows, inputs]``, not recorded by autograd."""
         outputs = inputs.new_empty(len(inputs), self.layers[-1].outputs)
         self._run((False, False), inputs, outputs, parameters)
         return outputs
@@ -138,13 +138,13 @@ class CompiledPerceptron:
 
         Args:
             inputs: ``[rows, inputs]``.
-            parameters: parameters of the layers.
+            parameters: Parameters of the layers.
             derivatives: ``[rows, outputs]``, derivatives of the outputs.
             of_inputs: If True, return the gradient of the inputs.
             of_parameters: If True, return those of the parameters.
 
         Returns:
-            Gradients, None where they are not wanted.
+            Gradients, None for those not requested.
         """
         of_rows = torch.empty_like(inputs) if of_inputs else None
         sums = self._run((of_inputs, of_parameters), inputs, derivatives.contiguous(), parameters, of_rows)
@@ -161,7 +161,7 @@ class CompiledPerceptron:
         parameters: Sequence[Tensor],
         of_inputs: Tensor | None = None,
     ) -> Tensor:
-        """Run a pass. Returns the sums of the parameters' gradients by part."""
+        """Run a pass, and return the sums of the parameters' gradients over each part."""
         if kind not in self._passes:
             emitter = _Emitter(self.layers, host_lanes(), *kind)
             program = program_of(emitter.emit, f"pass {kind} {self.layers}")
@@ -181,7 +181,7 @@ class CompiledPerceptron:
 
 
 class _Pass(torch.autograd.Function):
-    """Operator of PyTorch for a perceptron."""
+    """Autograd function of a perceptron."""
 
     @staticmethod
     def forward(ctx: Any, native: CompiledPerceptron, inputs: Tensor, *parameters: Tensor) -> Tensor:

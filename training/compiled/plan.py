@@ -1,4 +1,4 @@
-"""Plans of models and algorithms: what native code is specialised for, or the reason why there is none."""
+"""Plans of models and algorithms: the properties that native code is specialised for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_OUTPUTS = 64  # heads are unrolled: more outputs take seconds to compile
 
 
 class NoPlanError(Exception):
-    """A model, distribution or optimizer that native code does not know; the message says which."""
+    """Model, distribution or optimizer that native code does not support; the message names it."""
 
 
 def policy_plan_of(
@@ -47,18 +47,18 @@ def policy_plan_of(
 
     Args:
         algorithm: ``"ppo"`` or ``"a2c"``.
-        model: model to train.
-        distribution: action distribution for the model's logits.
-        optimizer: optimizer of the model's parameters, as one vector.
-        critic: layers of a centralised critic and the number of its inputs; None: the model's own value function.
-        is_apart: If True, the critic has an optimizer of its own.
-        options: further attributes of :class:`PolicyPlan`.
+        model: Model to train.
+        distribution: Action distribution for the model's logits.
+        optimizer: Optimizer of the model's parameters, as one vector.
+        critic: Layers of a centralised critic and the number of its inputs; None for the model's own value function.
+        is_apart: If True, the critic has a separate optimizer.
+        options: Further attributes of :class:`PolicyPlan`.
 
     Returns:
-        The plan, without properties of the experience.
+        The plan, without the properties that depend on the experience.
 
     Raises:
-        NoPlanError: there is none.
+        NoPlanError: If there is none.
     """
     if not (type(model) is FullyConnected or type(model) is Recurrent):
         raise NoPlanError(f"the model is a {type(model).__name__}, neither fully connected nor recurrent")
@@ -100,18 +100,18 @@ def _trunk_of(encoder: nn.Module, cell: nn.Module, vector: Tensor) -> Trunk:
 
 
 def critic_plan_of(critic: tuple[nn.Module, int], optimizer: torch.optim.Optimizer, **options: Any) -> PolicyPlan:
-    """Return the plan of an update of a centralised critic with an optimizer of its own.
+    """Return the plan of an update of a centralised critic with a separate optimizer.
 
     Args:
-        critic: layers of the critic and the number of its inputs.
-        optimizer: optimizer of the critic, as one vector.
-        options: further attributes of :class:`PolicyPlan`.
+        critic: Layers of the critic and the number of its inputs.
+        optimizer: Optimizer of the critic, as one vector.
+        options: Further attributes of :class:`PolicyPlan`.
 
     Returns:
         The plan.
 
     Raises:
-        NoPlanError: there is none.
+        NoPlanError: If there is none.
     """
     vector, (layers, size) = vector_of(optimizer), critic
     options.update(value=layers_of(layers, vector), states=_stored_one_by_one(size))
@@ -119,7 +119,7 @@ def critic_plan_of(critic: tuple[nn.Module, int], optimizer: torch.optim.Optimiz
 
 
 def _stored_one_by_one(size: int) -> RowLayout:
-    """Return the layout of rows without parts in common, until there is experience."""
+    """Return the layout of rows without shared parts, a placeholder until the experience is known."""
     return RowLayout(size, 0, 0, 1)
 
 
@@ -127,15 +127,15 @@ def q_plan_of(model: Actor, optimizer: torch.optim.Optimizer, huber: bool) -> Ac
     """Return the plan of gradient steps of action values.
 
     Args:
-        model: action-value network.
-        optimizer: optimizer of its parameters, as one vector.
+        model: Action-value network.
+        optimizer: Optimizer of its parameters, as one vector.
         huber: If True, the loss is linear beyond ``huber_delta``.
 
     Returns:
         The plan.
 
     Raises:
-        NoPlanError: there is none.
+        NoPlanError: If there is none.
     """
     if type(model) is not QNetwork or not isinstance(model.features, nn.Identity):
         raise NoPlanError(f"the model is a {type(model).__name__}, not fully connected")
@@ -153,17 +153,17 @@ def actor_critic_plans_of(
     """Return the plans of gradient steps of the critics and of the policy of DDPG, TD3 and SAC.
 
     Args:
-        model: the policy.
-        critics: action-value function.
-        policy_optimizer: optimizer of the policy, as one vector.
-        critic_optimizer: optimizer of the critics, as one vector.
-        smoothed: If True, the actions of a deterministic target policy are smoothed by noise.
+        model: The policy.
+        critics: Action-value function.
+        policy_optimizer: Optimizer of the policy, as one vector.
+        critic_optimizer: Optimizer of the critics, as one vector.
+        smoothed: If True, noise is added to the actions of a deterministic target policy.
 
     Returns:
         The plans.
 
     Raises:
-        NoPlanError: there is none.
+        NoPlanError: If there is none.
     """
     if not (isinstance(model.features, nn.Identity) and isinstance(critics.features, nn.Identity)):
         raise NoPlanError("the model has convolutions")
@@ -183,7 +183,7 @@ def _unrolled(layers: tuple[Dense, ...]) -> tuple[Dense, ...]:
     """Return the layers of a network whose outputs are unrolled.
 
     Raises:
-        NoPlanError: there are too many.
+        NoPlanError: If there are too many.
     """
     if layers[-1].outputs > _MAX_OUTPUTS:
         raise NoPlanError(f"the network has {layers[-1].outputs} outputs, more than {_MAX_OUTPUTS}")
@@ -194,7 +194,7 @@ def vector_of(optimizer: torch.optim.Optimizer) -> Tensor:
     """Return the vector of parameters of an optimizer.
 
     Raises:
-        NoPlanError: it is not Adam of one vector on the CPU, without further options.
+        NoPlanError: If it is not Adam of one vector on the CPU, without further options.
     """
     if type(optimizer) is not torch.optim.Adam or len(optimizer.param_groups) != 1:
         raise NoPlanError(f"the optimizer is {type(optimizer).__name__}")
@@ -212,14 +212,14 @@ def layers_of(network: nn.Module, vector: Tensor) -> tuple[Dense, ...]:
     """Return the layers of a sequence of linear layers and activations.
 
     Args:
-        network: the sequence.
-        vector: vector that its parameters are views of.
+        network: The sequence.
+        vector: Vector that its parameters are views of.
 
     Returns:
         The layers.
 
     Raises:
-        NoPlanError: it has other modules.
+        NoPlanError: If it has other modules.
     """
     layers: list[Dense] = []
     for module in network.children():
@@ -245,7 +245,7 @@ def native_perceptron(network: nn.Module) -> CompiledPerceptron | None:
     if not _is_plain(network):
         return None
     try:
-        # the layers of a copy whose parameters follow each other
+        # layers of a copy whose parameters are concatenated
         copied = copy.deepcopy(network)
         return CompiledPerceptron(layers_of(copied, as_vector(copied)))
     except NoPlanError:

@@ -22,19 +22,19 @@ class PolicyPlan(Plan):
 
     Attributes:
         algorithm: ``"ppo"`` or ``"a2c"``.
-        observations: number of elements of a flat observation.
-        trunk: shared layers, maybe none.
-        policy: layers of the policy; none: only the value function is trained.
-        value: layers of the value function; none: only the policy is trained.
-        choices: number of options of each discrete choice; empty for actions in a Box.
-        components: number of choices, or of components of a Box.
-        log_std: index of the logarithms of standard deviations in the parameters; None for choices.
-        log_reach: see ``gaussian``.
+        observations: Number of elements of a flat observation.
+        trunk: Shared layers, possibly none.
+        policy: Layers of the policy; empty if only the value function is trained.
+        value: Layers of the value function; empty if only the policy is trained.
+        choices: Number of options of each discrete choice; empty for actions in a Box.
+        components: Number of choices, or of components of a Box.
+        log_std: Index of the logarithms of the standard deviations in the parameters; None for discrete actions.
+        log_reach: See ``gaussian``.
         squashed: True if actions in a Box are hyperbolic tangents of normal components.
-        states: layout of the inputs of a centralised critic; None: the value function sees the observations.
-        mask: number of columns of the action mask; 0 without one.
+        states: Layout of the inputs of a centralised critic; None if the value function takes the observations.
+        mask: Number of columns of the action mask; 0 without one.
         value_clip: True if changes of value estimates are clipped.
-        huber: True if the value loss is Huber's.
+        huber: True if the value loss is the Huber loss.
     """
 
     algorithm: str = "ppo"
@@ -135,7 +135,7 @@ class PolicyGradient(Gradient[PolicyPlan]):
                 log_prob, entropy = self._of_choices(variables, v)
             else:
                 own = code.at(self.parameters, plan.log_std)
-                log_stds = [code.variable(code.spread(code.scalar(own, n))) for n in range(plan.components)]
+                log_stds = [code.variable(code.broadcast(code.scalar(own, n))) for n in range(plan.components)]
                 log_prob, entropy = self._of_components(variables, log_stds, v)
             advantage, scale = self.rows(self._column["advantages"], v), self.scale_of_rows(v)
             terms = {"entropy": entropy}
@@ -146,7 +146,7 @@ class PolicyGradient(Gradient[PolicyPlan]):
                 terms["policy_loss"] = -(ratio * advantage).minimum(clipped * advantage)
                 terms["approx_kl"] = ratio - 1.0 - log_ratio
                 outside = (ratio - 1.0).abs().compare(">", clip)
-                terms["clipfrac"] = code.spread(1.0).where(outside, 0.0)
+                terms["clipfrac"] = code.broadcast(1.0).where(outside, 0.0)
             else:
                 terms["policy_loss"] = -(log_prob * advantage)
             loss = (terms["policy_loss"] - self.coefficient[Coefficient.ENTROPY_COEF] * entropy) * scale

@@ -21,7 +21,7 @@ from warpdrive.training.compiled.simd import host_lanes
 
 _FILE = "program.o"
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-_MIN_ROWS = 128  # to be divided: zeroing and summing the gradient of a part takes as long as 3 rows of any network
+_MIN_ROWS = 128  # fewer are not split: to clear and sum the gradient of a part takes as long as 3 rows of any network
 _ROWS_OF_A_PART = 256
 _MAX_PARTS = 16
 _programs: dict[str, Program] = {}
@@ -31,7 +31,7 @@ class Program:
     """Machine code of functions ``void(table, part, parts)`` in memory.
 
     Args:
-        machine_code: object file.
+        machine_code: Object file.
     """
 
     def __init__(self, machine_code: bytes) -> None:
@@ -43,12 +43,12 @@ class Program:
         self._addresses: dict[str, int] = {}
 
     def run(self, name: str, table: int, parts: int = 1) -> None:
-        """Run all parts of a function, on several threads if there are some. The GIL is released.
+        """Run all parts of a function, on several threads if available. The GIL is released.
 
         Args:
-            name: name of the function.
-            table: address of the argument table.
-            parts: number of parts.
+            name: Name of the function.
+            table: Address of the argument table.
+            parts: Number of parts.
         """
         if parts > 1 and get_num_threads() > 1:
             launch_on_all_cores(self.address(name), table, parts)()
@@ -62,12 +62,12 @@ class Program:
         """Run all parts of a function and then another function, a number of times. The GIL is released.
 
         Args:
-            name: name of the function.
-            then: name of the other one.
-            table: address of the argument table.
-            counter: word with the number of the first round, which counts up.
-            last: number of the round to end before.
-            parts: number of parts.
+            name: Name of the function.
+            then: Name of the other function.
+            table: Address of the argument table.
+            counter: Word with the index of the first round, incremented after each round.
+            last: Index of the round to end before.
+            parts: Number of parts.
         """
         launch_rounds(self.address(name), self.address(then), table, table + 8 * counter, last, parts)
 
@@ -79,11 +79,11 @@ class Program:
 
 
 def program_of(emit: Callable[[ir.Module, int], Any], specialisation: str) -> Program:
-    """Return the program of emitted functions, from the cache if it is there.
+    """Return the program of emitted functions, compiled now or loaded from the cache.
 
     Args:
-        emit: emits the functions into a module, for a number of lanes.
-        specialisation: all that the functions depend on, besides this package's source and the processor.
+        emit: Emits the functions into a module, for a number of lanes.
+        specialisation: All that the functions depend on, besides this package's source and the processor.
 
     Returns:
         The program.
@@ -121,7 +121,7 @@ def _compiled(key: str, emit: Callable[[ir.Module, int], Any]) -> Program:
 
 
 def _translated(text: str) -> bytes:
-    """Return the object file of LLVM assembly, which is vectorised as emitted: higher levels make it no faster."""
+    """Return the object file of LLVM assembly. It is vectorised as emitted, so higher levels make it no faster."""
     machine = _machine()
     module = llvm.parse_assembly(text)
     options = llvm.create_pipeline_tuning_options(speed_level=1)
@@ -140,7 +140,7 @@ def _machine() -> Any:
 
 
 def _triple() -> str:
-    """Return LLVM's name of this machine; its runtime linker takes ELF object files also on Windows."""
+    """Return the LLVM target triple of this machine. MCJIT requires ELF object files on Windows as well."""
     triple: str = llvm.get_process_triple()
     return f"{triple}-elf" if sys.platform == "win32" else triple
 
@@ -160,8 +160,8 @@ def table_of(arguments: Mapping[int, Any], count: int) -> Any:
     """Return the argument table: addresses of tensors and NumPy arrays, or integers, by word.
 
     Args:
-        arguments: arguments, which must stay in memory as long as the table is used.
-        count: number of words.
+        arguments: Arguments, which must stay in memory as long as the table is used.
+        count: Number of words.
 
     Returns:
         Array of 64-bit words.
@@ -181,7 +181,7 @@ def address_of(table: Any) -> int:
 
 
 def parts_of(rows: int) -> int:
-    """Return the number of parts of work on ``rows`` rows, which threads share.
+    """Return the number of parts that work on ``rows`` rows is split into.
 
     It does not depend on the number of threads: parts are summed in a fixed order. It is even, so that two threads
     finish together.

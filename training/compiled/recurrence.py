@@ -1,6 +1,6 @@
-"""Recurrent units as native code: forward and backward passes over sequences as one operator of PyTorch each.
+"""Native recurrent units, whose forward and backward passes over sequences are one PyTorch operator.
 
-Arrays are those of PyTorch. Results do not depend on the number of threads, since no sum is divided among them.
+Arrays are PyTorch tensors. Results do not depend on the number of threads, since no sum is divided among them.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def _emit(recurrence: Recurrence, module: ir.Module, lanes: int) -> None:
 
 
 class CompiledRecurrence:
-    """Passes of recurrent units over sequences, whichever tensors hold their parameters.
+    """Forward and backward passes of recurrent units over sequences, which take the parameters as arguments.
 
     Args:
-        kind: key of :data:`UNITS`.
-        inputs: number of inputs.
-        units: number of units.
+        kind: Key of :data:`UNITS`.
+        inputs: Number of inputs.
+        units: Number of units.
     """
 
     def __init__(self, kind: str, inputs: int, units: int) -> None:
@@ -64,13 +64,13 @@ class CompiledRecurrence:
         return program_of(partial(_emit, self._recurrence), self._specialisation)
 
     def __call__(self, inputs: Tensor, state: Tensor, begins: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-        """Return the states after each step of sequences, with gradient where PyTorch records one.
+        """Return the states after each step of sequences, recorded by autograd if it is enabled.
 
         Args:
             inputs: ``[T, n, inputs]`` float32 on the CPU.
             state: ``[n, state_size]`` float32, before the first step.
             begins: ``[T, n]`` bool, True where the state is reset to zero before the step.
-            parameters: weights of inputs and, if there is one, of the state, each ``[gates, ...]``; then their biases.
+            parameters: Weights of inputs and, if there is one, of the state, each ``[gates, ...]``; then their biases.
 
         Returns:
             ``[T, n, state_size]`` float32.
@@ -83,7 +83,7 @@ class CompiledRecurrence:
     def forward(
         self, inputs: Tensor, state: Tensor, begins: Tensor, parameters: Sequence[Tensor], keep: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states, and with ``keep`` what the backward pass needs: states before each step, and sums."""
+        """Return the states and, for the backward pass if ``keep``, the states before each step and the sums."""
         steps, sequences, _ = inputs.shape
         states = inputs.new_empty(steps, *state.shape)
         before = inputs.new_empty(steps if keep else 1, *state.shape)
@@ -110,12 +110,12 @@ class CompiledRecurrence:
         Args:
             inputs: ``[T, n, inputs]``.
             kept: ``begins``, states before each step, and sums.
-            parameters: see :meth:`__call__`.
+            parameters: See :meth:`__call__`.
             derivatives: ``[T, n, state_size]``, derivatives of the states.
             of_inputs: If False, the gradient of the inputs is not computed.
 
         Returns:
-            Gradients; that of the inputs is undefined without ``of_inputs``.
+            Gradients; that of the inputs is undefined unless ``of_inputs``.
         """
         begins, before, sums = kept
         gradients_of_parameters = [each.new_zeros(each.shape) for each in parameters]
@@ -137,11 +137,11 @@ class CompiledRecurrence:
         return found
 
     def _by_array(self, parameters: Sequence[Tensor], first: Array) -> dict[Array, Tensor]:
-        """Return parameters, or their gradients, by the array that they are for."""
+        """Return parameters, or their gradients, by their :class:`Array`."""
         return {Array(first + number): each for number, each in zip(self._numbers, parameters, strict=True)}
 
     def _run(self, functions: Sequence[str], arrays: Mapping[Array, Tensor], keep: bool = True) -> None:
-        """Run functions, one after the other."""
+        """Run functions in order."""
         whole = {_Word.ARRAYS + array: tensor.contiguous() for array, tensor in arrays.items()}
         steps, sequences, _ = arrays[Array.INPUTS].shape
         sizes: dict[int, Any] = {_Word.STEPS: steps, _Word.SEQUENCES: sequences, _Word.KEEPING: int(keep)}
@@ -155,7 +155,7 @@ class CompiledRecurrence:
 
 
 class _Pass(torch.autograd.Function):
-    """Operator of PyTorch for recurrent units."""
+    """Autograd function of recurrent units."""
 
     @staticmethod
     def forward(ctx: Any, native: CompiledRecurrence, *inputs: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Native gradient of the losses of PPO and A2C of recurrent models: backpropagation through time.
 
-A part of a minibatch has some of its sequences. It gathers their observations, encodes them, passes over the steps of
-the recurrent units, computes the losses of all rows and their derivatives, and passes backwards. Results between these
-are ``[steps, sequences of the part, elements]`` in buffers.
+A part of a minibatch has some of its sequences. It gathers their observations, encodes them, runs the recurrent units
+over the steps, computes the losses of all rows and their derivatives, and runs everything backward. Intermediate
+results are buffers ``[steps, sequences of the part, elements]``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class RecurrentPolicyPlan(PolicyPlan):
     """Plan of PPO and A2C with a recurrent model.
 
     Attributes:
-        trunks: one, or one for the policy and one for the value function.
-        state_size: number of elements of the recurrent state of the model.
+        trunks: One shared trunk, or one for the policy and one for the value function.
+        state_size: Number of elements of the recurrent state of the model.
     """
 
     trunks: tuple[Trunk, ...] = ()
@@ -59,7 +59,7 @@ class RecurrentPolicyGradient(PolicyGradient):
         self._total = code.times(self._count, plan.steps)
 
         def place_of(row: Any) -> Any:
-            """Return the place of a row of the part in the order of all minibatches."""
+            """Return the index of a row of the part in the order of all minibatches."""
             step = code.divide(row, self._count)
             sequence = code.subtract(row, code.times(step, self._count))
             return code.add(code.add(begin, code.times(step, sequences)), code.add(first, sequence))
@@ -79,7 +79,7 @@ class RecurrentPolicyGradient(PolicyGradient):
             for trunk in self._trunks:
                 trunk.encode(self._observations, start, own)
         for trunk in self._trunks:
-            trunk.advance()
+            trunk.forward()
         with self._tiles() as (start, own):
             gather(start, states, self._columns)
             for trunk in self._trunks:
@@ -88,12 +88,12 @@ class RecurrentPolicyGradient(PolicyGradient):
             for trunk in self._trunks:
                 trunk.store_deltas(start, own)
         for trunk in self._trunks:
-            trunk.go_back()
+            trunk.backward()
         if any(trunk.encoder for trunk in self._trunks):
             with self._tiles() as (start, own):
                 gather(start, observations, [])
                 for trunk in self._trunks:
-                    trunk.encode_back(self._observations, start, own)
+                    trunk.encode_backward(self._observations, start, own)
 
     def tile(self) -> None:
         """See ``Gradient``."""
@@ -114,13 +114,13 @@ class RecurrentPolicyGradient(PolicyGradient):
 
     @contextmanager
     def _tiles(self) -> Iterator[tuple[Any, Any]]:
-        """Repeat for each tile of the part's rows: its first row and their number."""
+        """Emit a loop over the tiles of the part's rows; yield the first row of a tile and the number of its rows."""
         code = self.code
         with code.loop(self._total, step=ROWS) as start:
             yield start, code.smaller(ROWS, code.subtract(self._total, start))
 
     def _prepare(self, place_of: Callable[[Any], Any]) -> None:
-        """Copy the starts of the part's sequences and the beginnings of episodes, and transpose weights."""
+        """Copy the initial states of the part's sequences and the flags of new episodes, and transpose weights."""
         code, order = self.code, self.code.pointer(Word.ORDER, I64)
         begins, own_begins = self.array("begins", I8), self.own(self._begins, I8)
         with code.loop(self._total) as row:
@@ -139,17 +139,17 @@ class RecurrentPolicyGradient(PolicyGradient):
 
 
 class _Trunk:
-    """Emitter of the passes of a trunk.
+    """Emitter of the forward and backward passes of a trunk.
 
     Args:
-        gradient: emitter of the gradient.
-        number: number of the trunk.
-        plan: the trunk.
+        gradient: Emitter of the gradient.
+        number: Index of the trunk.
+        plan: The trunk.
 
     Attributes:
-        rows: index of a tile of states ``[ROWS, units]`` and the distance of rows.
-        columns: index of the same ``[units, ROWS]``.
-        deltas: index of its derivatives ``[units, ROWS]``.
+        rows: Index of a tile of outputs ``[ROWS, units]``, and its row stride.
+        columns: Index of the same tile, transposed: ``[units, ROWS]``.
+        deltas: Index of its derivatives ``[units, ROWS]``.
     """
 
     def __init__(self, gradient: RecurrentPolicyGradient, number: int, plan: Trunk) -> None:
@@ -180,7 +180,7 @@ class _Trunk:
         code, gradient, plan = self.code, self.gradient, self.plan
         self.arrays = {array: own(name) for array, name in self._buffers.items()}
         arrays = self.arrays
-        # derivatives take the places of what they are derivatives of
+        # derivatives overwrite the values they belong to
         arrays |= {
             Array.STATES_DELTAS: arrays[Array.STATES],
             Array.SUMS_DELTAS: arrays[Array.SUMS],
@@ -202,8 +202,8 @@ class _Trunk:
             self._transpose(rows, (found, ROWS), self.plan.inputs, ROWS)
         self._store(rows, Array.INPUTS, self.plan.inputs, start, own, self.plan.inputs)
 
-    def advance(self) -> None:
-        """Pass over all steps."""
+    def forward(self) -> None:
+        """Run the units over all steps."""
         self.recurrence.forward((0, self.recurrence.sequences))
 
     def load_states(self, start: Any, own: Any) -> None:
@@ -216,13 +216,13 @@ class _Trunk:
         self._transpose(self.rows, (self.deltas, ROWS), self.plan.units, ROWS)
         self._store(self.rows, Array.STATES_DELTAS, self.recurrence.state, start, own, self.plan.units)
 
-    def go_back(self) -> None:
-        """Pass backwards over all steps, and add to the gradient of the parameters."""
+    def backward(self) -> None:
+        """Backpropagate through all steps, and add to the gradient of the parameters."""
         self.recurrence.backward((0, self.recurrence.sequences), of_outputs=True)
         self.recurrence.weights(lambda count: (0, count), ir.Constant(ir.IntType(1), 1))
 
-    def encode_back(self, observations: Inputs, start: Any, own: Any) -> None:
-        """Pass backwards through the encoder for a tile."""
+    def encode_backward(self, observations: Inputs, start: Any, own: Any) -> None:
+        """Backpropagate through the encoder for a tile."""
         if self.encoder:
             inputs = self.plan.inputs
             self.gradient.forward(self.encoder, observations.columns)
@@ -231,13 +231,13 @@ class _Trunk:
             self.gradient.backward(self.encoder, observations.rows)
 
     def _transpose(self, target: tuple[int, int], source: tuple[int, int], rows: int, columns: int) -> None:
-        """Transpose ``[rows, columns]`` in the workspace, given indices and distances of rows."""
+        """Transpose ``[rows, columns]`` in the workspace, given the indices and row strides of both."""
         code, memory = self.code, self.gradient.memory
         of_target, of_source = (Matrix(code.at(memory, place), width) for place, width in (target, source))
         transpose(code, of_target, of_source, rows, columns)
 
     def _load(self, rows: tuple[int, int], array: Array, stride: int, start: Any, own: Any, size: int) -> None:
-        """Copy the first elements of rows to a tile; rows that are not there are zero."""
+        """Copy the first ``size`` elements of rows to a tile; missing rows are zero."""
         code, (place, width), memory = self.code, rows, self.gradient.memory
         fill(code, memory, place, ROWS * width)
         with code.loop(own) as r:
@@ -245,7 +245,7 @@ class _Trunk:
             copy_floats(code, memory, target, self.arrays[array], source, size)
 
     def _store(self, rows: tuple[int, int], array: Array, stride: int, start: Any, own: Any, size: int) -> None:
-        """Copy the rows of a tile to the first elements of rows."""
+        """Copy the rows of a tile to the first ``size`` elements of rows."""
         code, (place, width), memory = self.code, rows, self.gradient.memory
         with code.loop(own) as r:
             target, source = code.times(code.add(start, r), stride), code.add(code.times(r, width), place)

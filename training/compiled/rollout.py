@@ -1,4 +1,4 @@
-"""Rollouts as one native call: passes of the policies and the fused step in turns, without Python in between."""
+"""Rollouts as one native call, which alternates the policies' forward passes and the fused step without Python."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def native_rollout(env: EnvWrapper, rollout: Rollout, actors: Mapping[str, Actor
     """Return a function that fills a rollout in one native call.
 
     Args:
-        env: the replicas.
-        rollout: rollout of ``env``, at its beginning at each call.
-        actors: actors by policy tag.
+        env: The replicas.
+        rollout: Rollout of ``env``, which is empty at each call.
+        actors: Actors by policy tag.
 
     Returns:
         The function, or None if the backend, an actor or its observations have no native code.
@@ -54,7 +54,7 @@ def native_rollout(env: EnvWrapper, rollout: Rollout, actors: Mapping[str, Actor
 
     def run() -> None:
         states = [(state, state.clone()) for actor in actors.values() if (state := actor.memory()) is not None]
-        act(env, actors)  # also writes what does not depend on observations
+        act(env, actors)  # writes the outputs that do not depend on observations, among others
         for state, before in states:
             state.copy_(before)
         for policy in policies:
@@ -65,9 +65,9 @@ def native_rollout(env: EnvWrapper, rollout: Rollout, actors: Mapping[str, Actor
 
 
 class _Model(NamedTuple):
-    """Model of an actor: perceptrons one behind the other, and the exploration that follows them.
+    """Model of an actor: a sequence of perceptrons, followed by exploration.
 
-    Those of a recurrent model follow the first of its encoders and recurrent units.
+    In a recurrent model, they follow the first of its encoders and recurrent units.
     """
 
     flatten: Flatten
@@ -145,15 +145,15 @@ def _observed(env: EnvWrapper, tag: str) -> list[SpaceArray]:
 
 
 class _NativePolicy:
-    """Native pass of a policy in the replicas.
+    """Native forward pass of a policy for all replicas.
 
     Args:
-        env: the replicas.
-        tag: policy tag.
-        model: model of the policy.
+        env: The replicas.
+        tag: Policy tag.
+        model: Model of the policy.
 
     Attributes:
-        code: machine code of the pass.
+        code: Machine code of the forward pass.
     """
 
     def __init__(self, env: EnvWrapper, tag: str, model: _Model) -> None:
@@ -203,7 +203,7 @@ class _NativePolicy:
         self.code = MachineCode(program.address("act"), address_of(self._table))
 
     def refresh(self) -> None:
-        """Read what changes between rollouts, besides parameters: running moments and exploration."""
+        """Copy the values that change between rollouts, other than parameters: running moments and exploration."""
         if (moments := self.model.flatten.moments) is not None:
             mean, deviation = moments.mean_and_deviation()
             self._mean.copy_(mean)
@@ -213,6 +213,6 @@ class _NativePolicy:
 
 
 def _side_by_side(parts: list[FlatPart], sources: tuple[Source, ...], name: str, otherwise: float) -> Tensor:
-    """Return the scaling of all inputs, ``[inputs]``; ``otherwise`` where a part is not scaled."""
+    """Return the offset or scale of all inputs, ``[inputs]``; ``otherwise`` for parts that are not scaled."""
     found = ((getattr(part, name), source.columns) for part, source in zip(parts, sources, strict=True))
     return torch.cat([torch.full((columns,), otherwise) if own is None else own for own, columns in found])

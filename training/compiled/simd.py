@@ -38,14 +38,14 @@ class Code:
 
     Args:
         module: LLVM module of the function.
-        name: name of the function.
-        lanes: float32 per vector.
+        name: Name of the function.
+        lanes: Number of float32 per vector.
 
     Attributes:
         builder: LLVM's instruction builder.
-        table: address of the argument table.
-        part: number of the part to compute.
-        parts: number of parts.
+        table: Address of the argument table.
+        part: Index of the part to compute.
+        parts: Number of parts.
     """
 
     def __init__(self, module: ir.Module, name: str, lanes: int) -> None:
@@ -63,9 +63,9 @@ class Code:
         """Call a function of addresses of float32, which ``emit(*memory)`` emits into when it is first called.
 
         Args:
-            name: name of the function, which says all that it is specialised for.
-            emit: emits the instructions of the function, given the addresses.
-            memory: addresses.
+            name: Name of the function, which must identify its specialisation.
+            emit: Emits the instructions of the function, given the addresses.
+            memory: Addresses.
         """
         function = self.module.globals.get(name)
         if function is None:
@@ -94,7 +94,7 @@ class Code:
 
     @contextmanager
     def loop(self, end: Any, start: Any = 0, step: int = 1) -> Iterator[Any]:
-        """Repeat the instructions emitted within the block for each index from ``start`` to ``end``."""
+        """Emit a loop around the block, for each index from ``start`` to ``end``, exclusive; yield the index."""
         if isinstance(start, int) and isinstance(end, int) and 0 < end - start <= step:
             yield ir.Constant(I64, start)
             return
@@ -181,8 +181,8 @@ class Code:
         """Return a number in memory."""
         return self.builder.load(self.at(memory, offset))
 
-    def spread(self, number: Any, lanes: int | None = None) -> Vector:
-        """Return a vector of equal numbers."""
+    def broadcast(self, number: Any, lanes: int | None = None) -> Vector:
+        """Return a number broadcast to all lanes of a vector."""
         kind = ir.VectorType(F32, lanes or self.lanes)
         if isinstance(number, float | int):
             return Vector(self, ir.Constant(kind, [float(np.float32(number))] * kind.count))
@@ -228,7 +228,7 @@ class Vector:
         return Vector(self.code, value, parents)
 
     def _as_vector(self, other: Vector | float) -> Vector:
-        return other if isinstance(other, Vector) else self.code.spread(other, self.value.type.count)
+        return other if isinstance(other, Vector) else self.code.broadcast(other, self.value.type.count)
 
     def __add__(self, other: Vector | float) -> Vector:
         b = self._as_vector(other)
@@ -277,7 +277,7 @@ class Vector:
         return self.code.builder.fcmp_ordered(how, self.value, self._as_vector(other).value)
 
     def where(self, mask: Any, other: Vector | float) -> Vector:
-        """Return these numbers where ``mask`` is True, others elsewhere."""
+        """Return these numbers where ``mask`` is True, and ``other`` elsewhere."""
         a, b = self, self._as_vector(other)
         zero = self._as_vector(0.0)
         return self._new(
@@ -364,7 +364,7 @@ def _extreme(a: Vector, b: Vector, how: str) -> Vector:
 
 
 def gradients(output: Vector, inputs: Sequence[Vector]) -> list[Vector]:
-    """Emit the derivatives of ``output`` with respect to ``inputs``, each lane by itself."""
+    """Emit the derivatives of ``output`` with respect to ``inputs``, lane by lane."""
     order: list[Vector] = []
     seen: set[int] = set()
 
@@ -402,7 +402,7 @@ def _polynomial(x: Vector, coefficients: Sequence[float]) -> Vector:
 
 @cache
 def _fitted(function: Callable[[Any], Any], low: float, high: float, degree: int) -> list[float]:
-    """Return ascending coefficients of the polynomial that interpolates ``function`` in Chebyshev's points."""
+    """Return the ascending coefficients of the polynomial that interpolates ``function`` at Chebyshev points."""
     series = np.polynomial.Chebyshev.interpolate(function, degree, [low, high])
     return [float(c) for c in series.convert(kind=np.polynomial.Polynomial).coef]
 
@@ -434,7 +434,7 @@ def _exp(x: Vector) -> Vector:
     r = n.fma(x._as_vector(high - math.log(2.0)), r)
     q = _polynomial(r, _fitted(_exp_remainder, -0.35, 0.35, 4))
     mantissa = q.fma(Vector(code, builder.fmul(r.value, r.value)), r) + 1.0
-    # twice half of the exponent: 2**128 is infinite although the product may not be
+    # the exponent is applied in two halves: 2**128 is infinite, although the product may not be
     exponent = builder.fptosi(n.where(n.compare("==", n), 0.0).value, ir.VectorType(I32, lanes))
     half = builder.ashr(exponent, _integers(lanes, 1))
     result = mantissa

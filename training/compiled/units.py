@@ -18,23 +18,23 @@ from warpdrive.training.compiled.matrix import Matrix, multiply, transpose
 from warpdrive.training.compiled.network import Dense, copy_floats
 from warpdrive.training.compiled.simd import F32, Code, Vector, gradients
 
-_SEQUENCES = 48  # of a tile: its rows of a step stay in the cache, and its multiplications have whole tiles
-_ROWS = 512  # whose contributions to the gradient of a weight are summed while they are in the cache
+_SEQUENCES = 48  # per tile: its rows of a step stay in the cache, and its matrix products have whole tiles
+_ROWS = 512  # contributions of this many rows to the gradient of a weight are summed while they are in the cache
 
 Formula = Callable[[Sequence[Vector], Sequence[Vector]], Sequence[Vector]]
 
 
 @dataclass(frozen=True)
 class Units:
-    """Kind of recurrent units, whose ``gates`` are sums of products of inputs and of the state before the step.
+    """Kind of recurrent units, whose pre-activations are sums of products of the inputs and of the previous state.
 
     Attributes:
-        gates: number of sums per unit.
-        numbers: elements of the state per unit; weights apply to the first.
-        of_inputs: number of sums, the first ones, to which inputs contribute.
-        of_state: sums to which the state contributes, as runs: the first sum, the first gate in the weight, and their
+        gates: Number of sums per unit.
+        numbers: Number of elements of the state per unit; weights apply to the first.
+        of_inputs: Number of sums, the first ones, to which inputs contribute.
+        of_state: Sums to which the state contributes, as runs: the first sum, the first gate in the weight, and their
             number.
-        formula: returns the next state of units from their sums and the state before.
+        formula: Returns the next state of units from their sums and their previous state.
     """
 
     gates: int
@@ -67,11 +67,11 @@ UNITS = {
     "lstm": Units(4, 2, 4, ((0, 0, 4),), _lstm),
     "mingru": Units(2, 1, 2, (), _mingru),
 }
-"""Units of ``models/recurrent.py``, whose results these equal."""
+"""Units of ``models/recurrent.py``, with the same results."""
 
 
 PARAMETERS = {kind: (0, 1, 2, 3) if units.of_state else (0, 2) for kind, units in UNITS.items()}
-"""Parameters of each kind of units, counted from ``Array.INPUT_WEIGHT``: some kinds have no weight of the state."""
+"""Parameters of each kind of units, as offsets from ``Array.INPUT_WEIGHT``; some kinds have no weight of the state."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class Trunk:
     """Encoder and recurrent units of a policy, a value function or both.
 
     Attributes:
-        encoder: layers of the encoder, maybe none.
-        kind: key of ``UNITS``.
-        inputs: number of inputs of the units.
-        units: number of units.
-        parameters: indices of the parameters of the units in the vector, in the units' order, if there is one.
+        encoder: Layers of the encoder, possibly none.
+        kind: Key of ``UNITS``.
+        inputs: Number of inputs of the units.
+        units: Number of units.
+        parameters: Indices of the units' parameters in the vector of all parameters, if there is one.
     """
 
     encoder: tuple[Dense, ...]
@@ -94,7 +94,7 @@ class Trunk:
 
 
 class Array(IntEnum):
-    """Arrays of a pass."""
+    """Arrays of the forward and backward passes."""
 
     INPUTS = 0  # [steps, sequences, inputs]
     START = auto()  # [sequences, state], before the first step
@@ -104,7 +104,7 @@ class Array(IntEnum):
     BEFORE = auto()  # [steps, sequences, state], before each step
     SUMS = auto()  # [steps, sequences, gates], without biases
     SUMS_DELTAS = auto()  # the same, their derivatives; may be the same array
-    INPUTS_DELTAS = auto()  # [steps, sequences, inputs], derivatives; missing, or at address 0, if they are not wanted
+    INPUTS_DELTAS = auto()  # [steps, sequences, inputs], derivatives; missing, or at address 0, if not requested
     START_DELTAS = auto()  # [sequences, state], derivatives of the state before the first step
     INPUT_WEIGHT = auto()  # [gates, inputs]
     STATE_WEIGHT = auto()  # [gates, units]
@@ -119,17 +119,17 @@ class Array(IntEnum):
 
 
 class Recurrence:
-    """Emitter of passes of recurrent units.
+    """Emitter of the forward and backward passes of recurrent units.
 
     Args:
-        kind: key of :data:`UNITS`.
-        inputs: number of inputs.
-        units: number of units.
+        kind: Key of :data:`UNITS`.
+        inputs: Number of inputs.
+        units: Number of units.
 
     Attributes:
-        gates: number of sums of a step.
-        state: number of elements of the state.
-        shapes: shapes of the weights of inputs and, if there is one, of the state.
+        gates: Number of sums of a step.
+        state: Number of elements of the state.
+        shapes: Shapes of the weights of inputs and, if there is one, of the state.
     """
 
     def __init__(self, kind: str, inputs: int, units: int) -> None:
@@ -140,13 +140,13 @@ class Recurrence:
             self.shapes.append((sum(number for _, _, number in self.kind.of_state) * units, units))
 
     def begin(self, code: Code, arrays: Mapping[Array, Any], steps: Any, sequences: Any) -> None:
-        """Set what the passes work on.
+        """Set the operands of the passes.
 
         Args:
-            code: code to emit into.
-            arrays: addresses of the arrays.
-            steps: number of steps.
-            sequences: number of sequences.
+            code: Code to emit into.
+            arrays: Addresses of the arrays.
+            steps: Number of steps.
+            sequences: Number of sequences.
         """
         self.code, self.arrays, self.steps, self.sequences = code, arrays, steps, sequences
 
@@ -154,8 +154,8 @@ class Recurrence:
         """Emit the forward pass.
 
         Args:
-            bounds: first and last sequence, exclusive.
-            keeping: 1 if the sums and states before each step are kept, else 0: these arrays have one step.
+            bounds: First and last sequence, exclusive.
+            keeping: 1 if the sums and states before each step are kept; 0 if these arrays have a single step.
         """
         code, kind, units, arrays = self.code, self.kind, self.units, self.arrays
         with self._tiles(bounds) as (first, count), code.loop(self.steps) as t:
@@ -185,11 +185,11 @@ class Recurrence:
                     self._store(after, states, self.state, row, unit)
 
     def backward(self, bounds: tuple[Any, Any], of_outputs: bool = False) -> None:
-        """Emit the backward pass from the derivatives of the states to those of sums, inputs and the first state.
+        """Emit the backward pass from the derivatives of the states to those of sums, inputs and the initial state.
 
         Args:
-            bounds: first and last sequence, exclusive.
-            of_outputs: If True, the given derivatives are those of the first number of each unit; others are zero.
+            bounds: First and last sequence, exclusive.
+            of_outputs: If True, derivatives are given for the first state element of each unit; the others are zero.
         """
         with self._tiles(bounds) as (first, count):
             with self.code.loop(count) as row:
@@ -210,7 +210,7 @@ class Recurrence:
                 of_sums, of_state = self._variables(sums, before, row, unit, width)
                 own = self._load(states, self.state, row, unit, width)
                 later = self._load(carried, self.state, row, unit, width)
-                output = code.spread(0.0, width)
+                output = code.broadcast(0.0, width)
                 for number, after in enumerate(kind.formula(of_sums, of_state)):
                     is_given = number == 0 or not of_outputs
                     output = output + after * (own[number] + later[number] if is_given else later[number])
@@ -234,8 +234,8 @@ class Recurrence:
         """Emit the addition of derivatives of parameters to their gradients.
 
         Args:
-            share: returns the bounds of the gates to compute, of so many.
-            has_biases: bit, True if the biases' are computed.
+            share: Returns the bounds of the gates to compute, given their number.
+            has_biases: Bit that is True if the gradients of the biases are computed.
         """
         code, kind, units, arrays = self.code, self.kind, self.units, self.arrays
         rows, one = code.times(self.steps, self.sequences), code.allocate(F32)
@@ -269,7 +269,7 @@ class Recurrence:
 
     @contextmanager
     def _tiles(self, bounds: tuple[Any, Any]) -> Iterator[tuple[Any, Any]]:
-        """Repeat for each tile: its first sequence and their number."""
+        """Emit a loop over tiles; yield the first sequence of a tile and the number of its sequences."""
         first, last = bounds
         with self.code.loop(last, start=first, step=_SEQUENCES) as start:
             yield start, self.code.smaller(_SEQUENCES, self.code.subtract(last, start))
@@ -292,12 +292,12 @@ class Recurrence:
         """Emit zeros for the state of a row."""
         code = self.code
         for number, width in self._spans(self.state):
-            code.store(code.spread(0.0, width), states, code.add(code.times(row, self.state), number))
+            code.store(code.broadcast(0.0, width), states, code.add(code.times(row, self.state), number))
 
     # -- rows in vectors
 
     def _spans(self, count: int) -> Iterator[tuple[Any, int]]:
-        """Repeat for each vector of ``count`` elements: its first element and its lanes, fewer at the end."""
+        """Emit a loop over vectors of ``count`` elements; yield the first element and the lanes, fewer at the end."""
         lanes = self.code.lanes
         done = count // lanes * lanes
         if done:
@@ -309,18 +309,18 @@ class Recurrence:
             done += width
 
     def _load(self, memory: Any, size: int, row: Any, first: Any, width: int) -> list[Vector]:
-        """Return vectors from element ``first`` of each ``units`` elements of a row."""
+        """Return a vector from element ``first`` of each group of ``units`` elements of a row."""
         code, start = self.code, self.code.add(self.code.times(row, size), first)
         return [code.load(memory, code.add(start, place), width) for place in range(0, size, self.units)]
 
     def _store(self, vectors: Sequence[Vector], memory: Any, size: int, row: Any, first: Any) -> None:
-        """Store vectors from element ``first`` of each ``units`` elements of a row."""
+        """Store a vector from element ``first`` of each group of ``units`` elements of a row."""
         start = self.code.add(self.code.times(row, size), first)
         for number, vector in enumerate(vectors):
             self.code.store(vector, memory, self.code.add(start, number * self.units))
 
     def _variables(self, sums: Any, before: Any, row: Any, first: Any, width: int) -> tuple[list[Vector], list[Vector]]:
-        """Return the sums with their biases, and the state before a step, of the units from ``first`` on."""
+        """Return the sums with their biases, and the previous state, of the units from ``first`` on."""
         code, kind, units = self.code, self.kind, self.units
         found = self._load(sums, self.gates, row, first, width)
         runs = [(Array.INPUT_BIAS, (0, 0, kind.of_inputs)), *((Array.STATE_BIAS, run) for run in kind.of_state)]
@@ -333,7 +333,7 @@ class Recurrence:
 
 
 def _transpose_exactly(code: Code, target: Any, source: Any, rows: int, columns: int) -> None:
-    """Emit ``target [columns, rows] = source [rows, columns]`` transposed, whose rows follow each other."""
+    """Emit ``target [columns, rows] = source [rows, columns]`` transposed, both without padding."""
     if rows % code.lanes == 0 and columns % code.lanes == 0:
         transpose(code, Matrix(target, rows), Matrix(source, columns), rows, columns)
         return

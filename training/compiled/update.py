@@ -1,8 +1,8 @@
 """Native code of gradient steps on minibatches of rows.
 
 ``gradient`` computes the gradient of a part of a minibatch, see the module ``gradient``. ``reduce`` sums the parts in a
-fixed order, so that results do not depend on the number of threads; ``apply`` clips and takes Adam's step; ``finish``
-is both.
+fixed order, so that results do not depend on the number of threads. ``apply`` clips the gradient and takes Adam's step.
+``finish`` does both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _emit_reduce(plan: Plan, module: ir.Module, lanes: int) -> None:
     metrics = code.at(code.pointer(Word.METRICS), code.times(code.word(Word.MINIBATCH), len(plan.terms) + 2))
     for number in range(len(plan.terms)):
         total = code.allocate(code.vector_type)
-        code.builder.store(code.spread(0.0).value, total)
+        code.builder.store(code.broadcast(0.0).value, total)
         with code.loop(parts) as part:
             place = code.add(code.times(part, len(plan.terms) * lanes), number * lanes)
             value = Vector(code, code.builder.load(total)) + code.load(sums, place)
@@ -37,7 +37,7 @@ def _emit_reduce(plan: Plan, module: ir.Module, lanes: int) -> None:
 
 
 def _emit_apply(plan: Plan, module: ir.Module, lanes: int) -> None:
-    """Clip the gradient and take Adam's step (Kingma & Ba 2015, arXiv:1412.6980), as PyTorch's fused one."""
+    """Clip the gradient and take Adam's step (Kingma & Ba 2015, arXiv:1412.6980) as PyTorch's fused implementation."""
     code = Code(module, "apply", lanes)
     builder = code.builder
     padded = plan.padded_parameters
@@ -47,7 +47,7 @@ def _emit_apply(plan: Plan, module: ir.Module, lanes: int) -> None:
     metrics = code.at(code.pointer(Word.METRICS), code.times(code.word(Word.MINIBATCH), count + 2))
     squares = [code.allocate(code.vector_type) for _ in range(4)]
     for cell in squares:
-        builder.store(code.spread(0.0).value, cell)
+        builder.store(code.broadcast(0.0).value, cell)
     with code.loop(padded, step=4 * lanes if padded % (4 * lanes) == 0 else lanes) as i:
         for n, cell in enumerate(squares if padded % (4 * lanes) == 0 else squares[:1]):
             x = code.load(gradient, code.add(i, n * lanes))
@@ -83,7 +83,7 @@ def _emit_apply(plan: Plan, module: ir.Module, lanes: int) -> None:
         first, second = code.pointer(Word.FIRST_MOMENT), code.pointer(Word.SECOND_MOMENT)
 
         def advance(i: Any, width: int) -> None:
-            factor, size, root, eps, new1, old2, new2 = (code.spread(x, width) for x in numbers)
+            factor, size, root, eps, new1, old2, new2 = (code.broadcast(x, width) for x in numbers)
             g, m = code.load(gradient, i, width) * factor, code.load(first, i, width)
             m = (g - m).fma(new1, m)
             v = (g * g).fma(new2, code.load(second, i, width) * old2)

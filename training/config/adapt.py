@@ -17,11 +17,11 @@ def adapted(environment: Environment, policies: Mapping[str, Any]) -> Environmen
     """Return an environment as policies are trained in it, itself if none has an option that concerns it.
 
     Args:
-        environment: the environment, or the result of an earlier call.
-        policies: sections of the policies, or dictionaries that may be invalid, by policy tag.
+        environment: The environment, or the result of an earlier call.
+        policies: Sections of the policies, or dictionaries that may be invalid, by policy tag.
 
     Raises:
-        DefinitionError: an option is impossible for the spaces of the environment.
+        DefinitionError: If an option is impossible for the spaces of the environment.
     """
     original = original_of(environment)
     separate = [
@@ -43,7 +43,7 @@ def adapted_replicas(env: EnvWrapper, policies: Mapping[str, Any]) -> EnvWrapper
     """Return replicas of the :func:`adapted` environment: ``env`` itself, if it is one.
 
     Raises:
-        ConfigError: the environment is of another library.
+        ConfigError: If the environment is of another library.
     """
     wanted = adapted(env.env, policies)
     if adaptation_of(wanted) == adaptation_of(env.env):

@@ -1,4 +1,4 @@
-"""Other libraries' names of configuration keys, and names of algorithms that are settings of others."""
+"""Names of configuration keys in other libraries, and names of algorithms that are settings of other algorithms."""
 
 from __future__ import annotations
 

@@ -31,14 +31,14 @@ def json_schema(environments: Sequence[str] = ()) -> Schema:
     """Return the JSON Schema of run configurations.
 
     Args:
-        environments: environments as ``path/to/file.py:Class`` or ``package.module:Class``, whose parameters are
+        environments: Environments as ``path/to/file.py:Class`` or ``package.module:Class``, whose parameters are
             described besides those of the registered ones.
 
     Returns:
         The schema, with descriptions, defaults, bounds and choices.
 
     Raises:
-        DefinitionError: there is no such environment.
+        DefinitionError: If there is no such environment.
     """
     found = schema.RunConfig.model_json_schema()
     definitions = found["$defs"]
@@ -66,9 +66,9 @@ def _edited(node: Any, definitions: Schema, types: Schema) -> Any:
     """Return a schema with bounds named as JSON Schema names them, and unions of sections as cases by their tag.
 
     Args:
-        node: schema, or a part of one.
-        definitions: sections, by name.
-        types: collects the types with a name of their own (in ``$comment``), which are replaced by references.
+        node: Schema, or a part of one.
+        definitions: Sections, by name.
+        types: Collects the named types (in ``$comment``), which are replaced by references.
     """
     if isinstance(node, list):
         return [_edited(part, definitions, types) for part in node]

@@ -10,6 +10,7 @@ import ast
 import inspect
 import os
 import re
+import shlex
 import warnings
 from collections.abc import Mapping, Sequence, Set
 from importlib import resources
@@ -53,16 +54,16 @@ def load_config(
     """Read and validate a run configuration.
 
     Args:
-        source: path of a YAML file, also one of WarpDrive 2, which is converted with a warning; name of a shipped
-            configuration, registered name of an environment that has ``<name>.yaml`` beside its module, or the sections
-            as a dictionary, in which ``env`` may be the name alone. For any other environment, also
+        source: Path of a YAML file, also one of WarpDrive 2, which is converted with a warning; name of a shipped
+            configuration, registered name of an environment that has ``<name>.yaml`` in the folder of its module, or
+            the sections as a dictionary, in which ``env`` may be the name alone. For any other environment, also
             ``path/to/file.py:Class`` and ``package.module:Class``, all policies are PPO with its default settings.
         overrides: ``"trainer.num_envs=2000"``: a dotted key and a YAML value. One that changes
-            ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has.
-            An environment or a model given as ``path/to/file.py:Class`` is looked up beside the YAML file that names
-            it, then in the working directory; the result has its absolute path, so that the run can be loaded from
+            ``policy.<tag>.algorithm`` drops those of the file's settings which only the former algorithm has. An
+            environment or a model given as ``path/to/file.py:Class`` is looked up relative to the YAML file that names
+            it, then to the working directory; the result has its absolute path, so that the run can be loaded from
             anywhere.
-        environment: environment to check the policy tags against; None: created from the section ``env``.
+        environment: Environment to check the policy tags against; None: created from the section ``env``.
         trust: If True, code named by ``source`` may be executed, whatever it is; None: unless it is ``config.yaml`` in
             the folder of a run. See :mod:`warpdrive.training.config.named_code`.
         trust_overrides: If False, the same holds for code named by ``overrides``: they are not those of this user.
@@ -71,8 +72,8 @@ def load_config(
         The configuration.
 
     Raises:
-        TrustError: ``source`` or ``overrides`` are not trusted, and name code that is not known here.
-        ConfigError: all problems of the configuration, one line each.
+        TrustError: If ``source`` or ``overrides`` are not trusted, and name code that is not known here.
+        ConfigError: If the configuration is invalid: reports all problems, one line each.
     """
     if isinstance(overrides, str):
         raise ConfigError(f"overrides is {shown(overrides)}, expected a list of overrides: [{shown(overrides)}]")
@@ -149,7 +150,7 @@ def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
     """Return the configuration in a checkpoint, to use its policies without its environment.
 
     Raises:
-        CheckpointError: the configuration is invalid.
+        CheckpointError: If the configuration is invalid.
     """
     try:
         return RunConfig.model_validate(raw)
@@ -159,23 +160,44 @@ def config_of_checkpoint(raw: Mapping[str, Any], folder: Path) -> RunConfig:
 
 
 _DECIDED = ("env", "trainer.num_envs", "trainer.train_batch_size", "trainer.seed", "trainer.reset_pool_size")
-_DECIDED_OF_POLICIES = ("algorithm", "model", "of", "pool_size", "at_once", "agent_ids", "parameter_sharing")
+_DECIDED_OF_POLICIES = (
+    *("algorithm", "model", "of", "pool_size", "at_once", "agent_ids", "parameter_sharing"),
+    *("population", "steps_per_update", "buffer_size", "n_step"),
+    *("centralized_critic", "critic_input", "recurrent_critic"),
+    *("mixing_units", "hypernetwork_units", "mixer_input"),
+)
+_DECIDED_OF_BUFFERS = ("returns_after_leaving",)
+"""Keys that stored experience depends on: policies without a replay buffer may change them."""
 
 
-def check_resumable(before: Mapping[str, Any], config: RunConfig) -> None:
+def check_resumable(before: RunConfig, config: RunConfig) -> None:
     """Check that a run with the configuration ``before`` can be resumed with ``config``.
 
     Raises:
-        ConfigError: a fixed value differs: reports the first one.
+        ConfigError: If a fixed value differs: reports the first one.
     """
-    now = config.model_dump(mode="json")
-    of_policies = [f"policy.{tag}.{key}" for tag in now["policy"] for key in _DECIDED_OF_POLICIES]
+    saved, now = (each.model_dump(mode="json") for each in (before, config))
+    of_policies = [
+        f"policy.{tag}.{key}"
+        for tag, settings in now["policy"].items()
+        for key in (*_DECIDED_OF_POLICIES, *(_DECIDED_OF_BUFFERS if "buffer_size" in settings else ()))
+    ]
     for key in (*_DECIDED, *of_policies):
-        former, wanted = (_value_of(values, key.split(".")) for values in (before, now))
+        former, wanted = (_value_of(values, key.split(".")) for values in (saved, now))
         if former != wanted:
             key, former, wanted = _first_difference(key, former, wanted)
             raise ConfigError(
                 f"{key}: found {shown(wanted)}, but the run to resume has {shown(former)}, which cannot be changed"
+            )
+    for tag in config.policy:
+        had, has = (getattr(each.policy[tag], "has_critic_optimizer", False) for each in (before, config))
+        if has != had:
+            both = now["policy"][tag], saved["policy"][tag]
+            key = next(key for key in ("critic_lr", "critic_max_grad_norm") if both[0][key] != both[1][key])
+            wanted, former = (each[key] for each in both)
+            raise ConfigError(
+                f"policy.{tag}.{key}: found {shown(wanted)}, but the run to resume has {shown(former)}: a separate "
+                "optimizer of the critic cannot be added or removed"
             )
 
 
@@ -243,6 +265,9 @@ def _file_of(source: str | Path) -> Path:
         return shipped[str(source)]
     if str(source) in registry.registered_names():
         return _beside(str(source))
+    if os.path.isfile(path / "config.yaml"):
+        continued = f"--resume {shlex.quote(str(source))} continues the run"
+        raise ConfigError(f"{one_line(str(source), 100)}: found a run folder, expected a YAML file: {continued}")
     hint = nearest(str(source), shipped) or nearest_file(Path(f"{source}.yaml"))
     raise ConfigError(
         f"{one_line(str(source), 100)}: neither a YAML file nor a registered environment."

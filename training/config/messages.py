@@ -23,7 +23,7 @@ def described(value: object) -> str:
 
 
 def expectation(details: ErrorDetails) -> str:
-    """Return what pydantic expected in place of a value, without its opening words."""
+    """Return pydantic's expectation of a value, without its opening words."""
     return (
         details["msg"].removeprefix("Input should be ").replace("a valid integer", "an integer").replace("valid ", "")
     )
@@ -36,6 +36,13 @@ def explanation(details: ErrorDetails) -> str:
         return MISSING
     if kind == "value_error":
         return f"found {described(value)}, expected {details['ctx']['error']}"
+    key = details.get("ctx", {}).get("discriminator", "").strip("'")
+    if kind == "union_tag_not_found":
+        return f"found {described(value)}, expected the key '{key}' as well"
+    if kind == "union_tag_invalid":
+        found, known = details["ctx"]["tag"], details["ctx"]["expected_tags"]
+        hint = nearest(str(found), [name.strip("' ") for name in known.split(",")])
+        return f"found {key}: {shown(found)}, expected one of {known}" + (f".{hint}" if hint else "")
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         return f"found {described(value)}, expected a section (key: value)"
     if kind == "string_pattern_mismatch":
@@ -54,7 +61,7 @@ def unknown_key(key: str, known: Collection[str], hint: str = "") -> str:
 
 
 def without_follow_ups(problems: list[Problem]) -> list[Problem]:
-    """Drop the problem of a missing key if an unknown key beside it looks like it: that is a single mistake."""
+    """Drop the problem of a missing key if an unknown key of the same section resembles it: it is a single mistake."""
 
     def is_consequence(key: str, text: str) -> bool:
         section, _, name = key.rpartition(".")

@@ -21,7 +21,7 @@ _ID, _KERNELS = "id", "kernels"  # of environments of other libraries
 
 
 def expanded_env(env: Any) -> Any:
-    """Return the section ``env`` in full: ``cartpole`` and ``{gymnasium: CartPole-v1}`` are short for others."""
+    """Return the section ``env`` in full: ``cartpole`` and ``{gymnasium: CartPole-v1}`` are short forms."""
     if isinstance(env, str):
         return {"name": env}
     named = [library for library in registry.HOST_LIBRARIES if isinstance(env, Mapping) and library in env]
@@ -35,7 +35,7 @@ def named_code(raw: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], st
     """Yield the code references of a configuration: the dotted key, the section, and the key within it.
 
     Args:
-        raw: the configuration, with ``env`` in full.
+        raw: The configuration, with ``env`` in full.
     """
     policies = raw.get("policy")
     env = raw.get("env")
@@ -54,11 +54,11 @@ def check_named_code(raw: Mapping[str, Any], where: str | Path) -> None:
     """Check that all code named by the configuration of a run is known here, before any of it is executed.
 
     Args:
-        raw: the configuration, or its sections ``env`` and ``policy``, complete: parameters name code, too.
-        where: the file, for messages.
+        raw: The configuration, or its sections ``env`` and ``policy``, complete: parameters name code, too.
+        where: The file, for messages.
 
     Raises:
-        TrustError: a reference is not known: reports the first one.
+        TrustError: If a reference is not known: reports the first one.
     """
     for key, section, name in named_code({**raw, "env": expanded_env(raw.get("env"))}):
         target, is_function = section[name], name == _FUNCTION

@@ -90,14 +90,14 @@ class RunConfig(schema.RunConfig):
     ```
 
     Args:
-        env: environment: its name, or a section with the name and parameters, ``{"name": "cartpole", "gravity": 5.0}``.
-        trainer: amount of simulation and training.
-        policy: sections of the policies, such as ``wd.PPOConfig``, by policy tag.
-        saving: outputs of the run; None: the defaults.
-        name: name of the run; None: that of the environment.
+        env: Environment: its name, or a section with the name and parameters, ``{"name": "cartpole", "gravity": 5.0}``.
+        trainer: Amount of simulation and training.
+        policy: Sections of the policies, such as ``wd.PPOConfig``, by policy tag.
+        saving: Outputs of the run; None: the defaults.
+        name: Name of the run; None: that of the environment.
 
     Raises:
-        ConfigError: all problems of the configuration, one line each, with the nearest valid names.
+        ConfigError: If the configuration is invalid: reports all problems, one line each, with the nearest valid names.
     """
 
     def __init__(
@@ -118,14 +118,14 @@ class RunConfig(schema.RunConfig):
         """Read a YAML file, a shipped configuration by its name, or a dictionary.
 
         Args:
-            source: path, name or dictionary.
-            overrides: dotted keys with YAML values: ``"trainer.num_envs=2000"``.
+            source: Path, name or dictionary.
+            overrides: Dotted keys with YAML values: ``"trainer.num_envs=2000"``.
 
         Returns:
             The configuration.
 
         Raises:
-            ConfigError: all problems of the configuration, one line each.
+            ConfigError: If the configuration is invalid: reports all problems, one line each.
         """
         return cls(**dict(load.load_config(source, overrides)))
 

@@ -8,7 +8,6 @@ from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from warpdrive.step_graph import UseCudaGraph
@@ -26,6 +25,7 @@ from warpdrive.training.config.values import (
     name_of_function,
     switch,
 )
+from warpdrive.training.config.yaml import dump
 from warpdrive.training.runtime.atomic_write import write_atomically
 
 
@@ -51,15 +51,15 @@ class EvaluationConfig(Section):
     deterministic: bool = False
     """If True, agents take the most probable action instead of sampling."""
     every: Count | None = None
-    """Number of updates, or environment steps, between two evaluations; None: no evaluation during training."""
+    """Interval of evaluations during training, in updates or environment steps; None: no such evaluations."""
     unit: Literal["updates", "env_steps"] = "updates"
     """Unit of ``every``. With ``env_steps``, the first update after each multiple is evaluated."""
     beside: bool = False
-    """If True, training continues in another thread meanwhile; it waits before the next evaluation or checkpoint."""
+    """If True, evaluations run concurrently with training, which waits before the next one and before checkpoints."""
 
 
 class TrainerConfig(Section):
-    """Amount of simulation and training. All sizes count environment steps (one step of one replica)."""
+    """Amount of training, devices and processes. An environment step is one step of one replica."""
 
     num_envs: Annotated[Count, Field(lt=2**31)]
     """Number of replicas of the environment, over all processes."""
@@ -72,50 +72,49 @@ class TrainerConfig(Section):
     env_backend: Annotated[str, BeforeValidator(backend_name)] = "auto"
     """Backend of the environment steps.
 
-    ``cpu``: the cores of this machine; ``numba``: a GPU, for kernels in Python; ``pycuda``: kernel functions in CUDA C;
-    ``auto``: the best one available.
+    ``cpu``: the CPU; ``numba``: a GPU, for kernel functions in Python; ``pycuda``: for kernel functions in CUDA C;
+    ``auto``: the best available one.
     """
     rollout_device: Device | None = None
-    """Device of environment steps and acting policies; None: that of ``env_backend``."""
+    """Device of the rollouts (environment steps and policies); None: that of ``env_backend``."""
     learner_device: Device | None = None
-    """Device of the updates; None: that of the rollouts. On another device, rollouts and weights are copied through
-    host memory, once per update each.
+    """Device of the updates; None: that of the rollouts. If it is another one, rollouts and weights are copied through
+    host memory once per update.
     """
     eval_device: Device | None = None
     """Device of evaluations; None: that of the rollouts."""
     copy_model: bool = False
     """If True, rollouts use a copy of the weights, and updates a copy of the rollout, even on the same device."""
     use_cuda_graph: Annotated[UseCudaGraph, BeforeValidator(switch)] = "auto"
-    """Capture of one rollout step, policies and environment, and of one gradient step, as CUDA graphs to replay.
+    """Capture of rollout steps (policies and environment) and of gradient steps as CUDA graphs.
 
-    ``auto``: on a GPU where capture works (else a warning names the cause); ``on``: an error if it does not; ``off``:
-    no capture. Gradient steps of user-defined algorithms and of several processes are never captured.
+    ``auto``: on a GPU, if capture succeeds (else a warning states the cause); ``on``: required, failure is an error;
+    ``off``: no capture. Gradient steps of user-defined algorithms and of several processes are never captured.
     """
     update: UpdateKind = "auto"
     """Execution of gradient steps on the CPU.
 
     ``compiled``: native code, an error if there is none for the algorithm and model; ``torch``: PyTorch; ``auto``:
-    native code where there is some. Results agree up to float32 rounding.
+    native code if available. Results agree up to float32 rounding.
     """
     reset_pool_size: Count | None = None
-    """Number of start states drawn at construction for replicas to restart from.
+    """Number of start states, drawn at construction, to which replicas are reset.
 
-    None: one if ``initial_state`` is deterministic, else 500, or as many as fit 64 MiB.
+    None: one if ``initial_state`` is deterministic, else 500, or as many as fit into 64 MiB.
     """
     stagger_episodes: bool = False
-    """If True, replicas begin at random times of their first episodes, which the time limit therefore truncates
-    earlier.
+    """If True, each replica starts at a random time step, so that its first episode is truncated earlier.
 
-    Otherwise replicas whose episodes all last to the time limit stay in lockstep, and each rollout covers only one
-    part of them. The incomplete first episodes do not count in mean returns and lengths.
+    Otherwise replicas whose episodes all last until the time limit stay in lockstep, and a rollout covers only one part
+    of the episodes. The incomplete first episodes are excluded from mean returns and lengths.
     """
     torch_threads: Annotated[Count, Field(le=1024)] | None = None
     """Number of PyTorch's CPU threads in training and evaluation.
 
-    None: one on a machine with up to four cores, else PyTorch's default. PyTorch's threads spin while they wait for
-    each other, so two of them on two cores take several times the CPU time as soon as another program runs. The
-    rounding of PyTorch's sums depends on the number of threads: a training run is bitwise reproducible on machines with
-    different numbers of cores only if this is set. (The simulation does not depend on the number of cores.)
+    None: one on a machine with up to four cores, unless ``OMP_NUM_THREADS`` is set; else PyTorch's default. Threads of
+    PyTorch spin while they wait for each other: two of them on two cores take several times the CPU time if another
+    program runs. The rounding of PyTorch's sums depends on the number of threads: training is bitwise reproducible on
+    machines with different numbers of cores only if this is set. (The simulation does not depend on it.)
     """
     evaluation: EvaluationConfig = EvaluationConfig()
     """Evaluation of the policies."""
@@ -123,19 +122,19 @@ class TrainerConfig(Section):
     """Synchronisation of several processes.
 
     ``gradients``: each process computes the gradients of its own experience, which are summed before every optimizer
-    step; ``rollouts``: rank 0 gathers the experience, updates alone, and broadcasts the models.
+    step; ``rollouts``: rank 0 gathers the experience, updates the models, and broadcasts them.
     """
     dedicated_learner: bool = False
-    """If True, rank 0 of several only trains, on the previous rollout, while the other ranks collect the next one.
+    """If True, rank 0 only trains, on the previous rollout, while the other ranks collect the next one.
 
-    Requires ``sync: rollouts``. The acting policy is then one update older. A single process alternates as usual.
+    Requires ``sync: rollouts``. The behaviour policy is then one update older. A single process alternates as usual.
     """
     process_timeout: Positive = 1800.0
-    """Timeout in seconds for a process that is alive but does not respond; a dead one is noticed within a minute."""
+    """Timeout in seconds for processes that are alive but do not respond; dead ones are detected within a minute."""
     check_weights: bool = False
-    """If True, weights are compared across all processes after each update: a debugging aid."""
+    """If True, weights are compared across all processes after each update, for debugging."""
     gpu_memory_fraction: Annotated[Positive, Field(le=1.0)] | None = None
-    """Fraction of a GPU's memory that a process may allocate; with it, several processes may share a GPU."""
+    """Fraction of a GPU's memory that a process may allocate; if set, several processes may share a GPU."""
 
     @field_validator("train_batch_size")
     @classmethod
@@ -175,15 +174,15 @@ class SelfPlayConfig(Section):
 
     algorithm: Literal["self_play"] = "self_play"
     of: str
-    """Policy tag whose past versions act. It is trained, and its agents have the same observation and action spaces."""
+    """Policy tag whose past versions act: a trained policy with the same observation and action spaces."""
     snapshot_every: Count = 10
     """Updates between two snapshots; the first snapshot is the initial policy."""
     pool_size: Count = 10
     """Number of snapshots kept; a new one replaces the oldest."""
     recency: Annotated[Positive, Field(le=1.0)] = 1.0
-    """Probability of a snapshot relative to the next newer one: 1 is uniform, less prefers recent ones."""
+    """Probability of a snapshot relative to the next newer one; 1: uniform, less: recent snapshots are preferred."""
     at_once: Count = 4
-    """Number of snapshots that act at the same time, each in a part of the replicas; drawn anew for each rollout."""
+    """Number of snapshots sampled for each rollout; each acts in a part of the replicas."""
 
     @property
     def description(self) -> str:
@@ -207,7 +206,7 @@ class FunctionConfig(Section):
         """Return the function.
 
         Raises:
-            DefinitionError: it cannot be found.
+            DefinitionError: If it cannot be found.
         """
         return load_function(self.function)
 
@@ -233,7 +232,7 @@ def evaluation_metrics(policies: Mapping[str, Section]) -> list[str]:
 
 
 class WandbConfig(Section):
-    """Project of Weights & Biases that metrics are also logged to."""
+    """Weights & Biases project to which metrics are also logged."""
 
     project: str
     """Name of the project."""
@@ -244,38 +243,34 @@ class WandbConfig(Section):
     tags: list[str] = []
     """Tags of the run."""
     mode: Literal["online", "offline", "disabled"] = "online"
-    """``online``: upload during the run; ``offline``: keep the data in a folder, to upload it later; ``disabled``: no
-    record.
-    """
+    """``online``: upload during the run; ``offline``: write to a folder, to upload later; ``disabled``: no logging."""
 
 
 class TrackioConfig(Section):
-    """Project of Trackio that metrics are also logged to."""
+    """Trackio project to which metrics are also logged."""
 
     project: str
     """Name of the project."""
     group: str | None = None
     """Group of the run; None: none."""
     space_id: str | None = None
-    """Space of Hugging Face that shows the metrics, ``user/space``; None: on this machine."""
+    """Hugging Face Space that shows the metrics, ``user/space``; None: on this machine."""
 
 
 class MlflowConfig(Section):
-    """Experiment of MLflow that metrics are also logged to."""
+    """MLflow experiment to which metrics are also logged."""
 
     experiment: str | None = None
     """Name of the experiment; None: the name of the run configuration."""
     tracking_uri: str | None = None
-    """Address of the server, or folder; None: that of the environment variable ``MLFLOW_TRACKING_URI``, or MLflow's
-    default.
-    """
+    """Tracking server or folder; None: the environment variable ``MLFLOW_TRACKING_URI``, or else MLflow's default."""
 
 
 class SavingConfig(Section):
     """Outputs of a run and their intervals, in updates."""
 
     folder: str = "runs"
-    """Folder of the runs: a run writes to ``<folder>/<name>/<date-time>/``."""
+    """Parent of the run folders, ``<folder>/<name>/<date-time>/``."""
     log_every: Count = 1
     """Updates between two rows of ``metrics.csv``."""
     checkpoint_every: Count = 100
@@ -283,18 +278,18 @@ class SavingConfig(Section):
     keep_last: Count = 3
     """Number of the newest checkpoints to keep; older ones are deleted."""
     keep_every: Count | None = None
-    """Environment steps between checkpoints that are never deleted (the first after each multiple); None: none."""
+    """Interval of permanent checkpoints in environment steps: the first after each multiple is kept; None: none."""
     keep_best: bool = True
-    """If True, the checkpoint with the best evaluation is also kept; ``checkpoints/best`` names it."""
+    """If True, the checkpoint with the best evaluation is also kept; ``checkpoints/best`` points to it."""
     best_metric: str | None = None
     """Evaluation metric of the best checkpoint.
 
     None: the return of the first trained policy, or its Elo rating if it plays against its past versions.
     """
     best_mode: Literal["max", "min"] = "max"
-    """Direction of the best metric: maximum or minimum."""
+    """``max``: the highest value is the best; ``min``: the lowest."""
     tensorboard: bool | None = None
-    """TensorBoard event files; None: if TensorBoard is installed."""
+    """If True, TensorBoard event files are written; None: if TensorBoard is installed."""
     wandb: WandbConfig | None = None
     """Weights & Biases logging; None: off."""
     trackio: TrackioConfig | None = None
@@ -313,20 +308,19 @@ class RunConfig(Section):
     trainer: TrainerConfig
     """Amount of simulation and training, devices and processes."""
     policy: dict[str, PolicyConfig]
-    """Section of each policy, by policy tag: the algorithm that trains it, or the way its agents act."""
+    """Section of each policy, by policy tag: the algorithm that trains it, or how its agents act."""
     saving: SavingConfig = SavingConfig()
     """Outputs of the run."""
 
     def to_yaml(self) -> str:
         """Return the complete configuration as YAML, which ``load_config`` reads back to an equal one."""
-        text: str = yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-        return text
+        return dump(self.model_dump(mode="json"))
 
     def save(self, path: str | Path) -> None:
         """Write the complete configuration to a YAML file, atomically.
 
         Args:
-            path: the file; an existing one is replaced.
+            path: The file; an existing one is replaced.
         """
         write_atomically(Path(path), self.to_yaml())
 
@@ -346,7 +340,7 @@ class RunConfig(Section):
         ``policy`` leaves ``steps`` out: such schedules follow ``trainer.total_steps`` when a run is extended.
 
         Args:
-            tag: policy tag.
+            tag: Policy tag.
         """
         section = self.policy[tag]
         return type(section).model_validate(_with_steps(section.model_dump(), self.trainer.total_steps))

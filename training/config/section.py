@@ -39,7 +39,9 @@ class _SectionType(ModelMetaclass):
 class Section(BaseModel, metaclass=_SectionType):
     """Base class of configuration sections: immutable; unknown keys, wrong types and NaN are errors."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, ser_json_inf_nan="constants"
+    )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **settings: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,11 +24,11 @@ def parameter_problems(
     """Return problems of parameters of a class or function, apart from its first ``given`` ones.
 
     Args:
-        key: key that names the class or function.
-        definition: class or function.
-        parameters: parameters by name.
-        given: number of leading parameters that do not come from the configuration.
-        prefix: prefix of the parameters' keys.
+        key: Key that names the class or function.
+        definition: Class or function.
+        parameters: Parameters by name.
+        given: Number of leading parameters that do not come from the configuration.
+        prefix: Prefix of the parameters' keys.
 
     Returns:
         Problems of ``key``, and of the parameters under ``prefix`` and their names.
@@ -46,9 +47,11 @@ def parameter_problems(
     problems: list[Problem] = []
     for name, value in parameters.items():
         if name not in signature.parameters and not takes_any:
-            known = f"expected one of {', '.join(signature.parameters)}."
+            known = f"expected one of {', '.join(signature.parameters)}." if signature.parameters else "expected none."
             known += hint_of_parameter(definition, name, signature.parameters)
             problems.append((f"{prefix}{name}", f"unknown parameter of {owner}, {known}"))
+        elif isinstance(value, float) and math.isnan(value):
+            problems.append((f"{prefix}{name}", f"found {described(value)}, expected a number or infinity"))
         elif name in hints:
             problems += _type_problems(f"{prefix}{name}", value, hints[name])
     required = [
@@ -69,7 +72,7 @@ def _type_problems(key: str, value: object, annotation: Any) -> list[Problem]:
     except PydanticUserError:  # a type that YAML cannot spell, such as a NumPy array: the constructor decides
         return []
     try:
-        # JSON rather than Python values: strict about types, yet a list stands for a tuple
+        # JSON rather than Python values: types are strict, but lists are valid for tuples
         adapter.validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:
         expected = " or ".join(dict.fromkeys(expectation(details) for details in error.errors()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from gymnasium import spaces
@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from warpdrive import registry
 from warpdrive.adapted import original_of
 from warpdrive.environment import Environment, check_environment, spaces_by_tag
-from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
+from warpdrive.errors import ConfigError, DefinitionError, WarpDriveError, nearest, shown
 from warpdrive.training.algorithms.base import LearningConfig, UpdateSize
 from warpdrive.training.algorithms.on_policy import OnPolicyConfig
 from warpdrive.training.config import schema
@@ -23,6 +23,8 @@ from warpdrive.training.config.aliases import OTHER_ALGORITHMS, OTHER_NAMES
 from warpdrive.training.config.messages import Problem, described, explanation, unknown_key, without_follow_ups
 from warpdrive.training.config.section import Section
 from warpdrive.training.config.signature import parameter_problems
+from warpdrive.training.models.convolutions import num_features
+from warpdrive.training.models.flatten import Flatten
 from warpdrive.training.models.options import (
     MODEL_CONFIGS,
     ActionsConfig,
@@ -32,6 +34,12 @@ from warpdrive.training.models.options import (
     PerceptronConfig,
 )
 from warpdrive.training.models.registry import model_class
+from warpdrive.training.rollout.exploration import NOISE_SECTIONS
+
+_NOISES: dict[str, type[Section]] = {
+    typing.get_args(section.model_fields["type"].annotation)[0]: section for section in NOISE_SECTIONS
+}
+"""Sections of exploration noise, by the value of ``type``."""
 
 
 def problems_of(raw: Mapping[str, Any], environment: Environment | None = None) -> list[Problem]:
@@ -69,8 +77,8 @@ def separate_policies(raw: dict[str, Any], environment: Environment | None) -> N
     """Replace each section with ``parameter_sharing: false`` by one for each agent of its policy tag, in place.
 
     Args:
-        raw: run configuration, which may be invalid.
-        environment: environment; None: created from the section ``env``.
+        raw: Run configuration, which may be invalid.
+        environment: Environment; None: created from the section ``env``.
     """
     policies = raw.get("policy")
     sections = policies.items() if isinstance(policies, Mapping) else ()
@@ -104,7 +112,7 @@ def policy_problems(run: schema.RunConfig, env: Environment) -> list[Problem]:
             size = UpdateSize(run.trainer.num_envs, run.trainer.rollout_length, len(env.policy_tags[tag]))
             found += [(f"policy.{tag}.{key}", text) for key, text in settings.problems(size, env)]
         found += [(f"policy.{tag}.model.{key}", text) for key, text in _action_problems(settings, action_spaces[tag])]
-        found += [(f"policy.{tag}.model.type", text) for text in _image_problems(settings, observation_spaces[tag])]
+        found += [(f"policy.{tag}.{key}", text) for key, text in _model_problems(settings, observation_spaces[tag])]
         if isinstance(settings, schema.SelfPlayConfig):
             found += _self_play_problems(tag, settings, run, env)
         if isinstance(settings, schema.FunctionConfig):
@@ -138,13 +146,18 @@ def _action_problems(settings: object, space: spaces.Space[Any]) -> list[Problem
     return found
 
 
-def _image_problems(settings: object, space: spaces.Space[Any]) -> list[str]:
-    """Return the problem of convolutions whose observations are not images."""
-    is_of_images = isinstance(space, spaces.Box) and len(space.shape) == 3
-    if is_of_images or not isinstance(getattr(settings, "model", None), ConvolutionsConfig):
-        return []
-    expected = "a Box of images [channels, height, width]; 'fully_connected' takes any space"
-    return [f"found 'convolutional' for the observation space {space}, expected {expected}"]
+def _model_problems(settings: object, space: spaces.Space[Any]) -> list[Problem]:
+    """Return the problem of a model's options with respect to the observation space."""
+    model = getattr(settings, "model", None)
+    try:
+        if isinstance(model, ConvolutionsConfig):
+            num_features(space, model)
+        if isinstance(model, PerceptronConfig):
+            Flatten(space, model.scale_observations)
+    except DefinitionError as error:
+        key, _, text = str(error).partition(": ")
+        return [(key, text)]
+    return []
 
 
 def _self_play_problems(
@@ -188,7 +201,11 @@ def _problem(details: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
         del path[2]  # pydantic inserts the algorithm as the tag of the union
         if path[2:3] == ["model"] and path[3:4] and path[3] in (*MODEL_CONFIGS, "custom"):
             del path[3]  # and here the type of the model
+        if path[2:3] == ["noise"] and path[3:4] and path[3] in _NOISES:
+            del path[3]  # or of the noise
     if path[0] == "policy" and kind in ("union_tag_invalid", "union_tag_not_found"):
+        if path[2:] == ["noise"]:
+            return _choice_problem([*path, "type"], value, _NOISES)
         return _choice_problem([*path, "algorithm"], value, schema.POLICY_CONFIGS)
     key = ".".join(path)
     if kind == "extra_forbidden":
@@ -207,11 +224,13 @@ def _choice_problem(path: list[str], value: object, known: Iterable[str]) -> Pro
 def _section_at(path: list[str], raw: Mapping[str, Any]) -> type[Section]:
     if path[0:1] == ["policy"] and len(path) >= 2:
         of_policy = schema.POLICY_CONFIGS[raw["policy"][path[1]]["algorithm"]]
+        if path[2:] == ["noise"]:
+            return _NOISES[raw["policy"][path[1]]["noise"]["type"]]
         if path[2:] != ["model"]:
             return of_policy
         assert issubclass(of_policy, LearningConfig)
         known = of_policy.model_sections
-        return known.get(raw["policy"][path[1]]["model"].get("type", "fully_connected"), known["fully_connected"])
+        return known.get(str(raw["policy"][path[1]]["model"].get("type")), known["fully_connected"])
     section: type[Section] = schema.RunConfig
     for part in path:
         annotation = section.model_fields[part].annotation
@@ -325,3 +344,15 @@ def _tag_problems(env: Environment, policies: Mapping[str, Any]) -> list[Problem
     ]
     missing = [(f"policy.{tag}", f"missing, {available}") for tag in env.policy_tags if tag not in policies]
     return unknown + missing
+
+
+def check_random(random: Collection[str], tags: Collection[str]) -> None:
+    """Raise ``ConfigError`` if ``random``, whose agents are to act at random, is no collection of policy tags."""
+    if isinstance(random, str):
+        raise ConfigError(f"found random = '{random}', expected a list of policy tags: ['{random}']")
+    if not isinstance(random, Collection):
+        raise ConfigError(f"found random = {shown(random)}, expected a list of policy tags")
+    for tag in random:
+        if not isinstance(tag, str) or tag not in tags:
+            hint = nearest(str(tag), tags)
+            raise ConfigError(f"unknown policy tag {shown(tag)}, expected one of {', '.join(tags)}.{hint}")

@@ -60,9 +60,9 @@ def _schedule(name: str, least: float, most: float = math.inf, open_below: bool 
     """Return the annotation of a coefficient: a ``schedule.Schedule`` of values from ``least`` to ``most``.
 
     Args:
-        name: name of the type in the JSON Schema.
-        least: minimum.
-        most: maximum.
+        name: Name of the type in the JSON Schema.
+        least: Minimum.
+        most: Maximum.
         open_below: If True, a schedule may reach the minimum, but a number must be larger.
         optional: If True, None is allowed.
     """
@@ -158,7 +158,7 @@ def load_function(given: Any) -> Callable[..., Any]:
     """Return the function of a ``UserFunction``.
 
     Raises:
-        DefinitionError: there is no such function.
+        DefinitionError: If there is no such function.
     """
     found = load_attribute(given, f"function {shown(given, 200)}", kind="function") if isinstance(given, str) else given
     if not callable(found):

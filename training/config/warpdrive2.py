@@ -169,7 +169,10 @@ class _Conversion:
         envs, size, episodes = (
             self._number(f"trainer.{key}", trainer[key]) for key in ("num_envs", "train_batch_size", "num_episodes")
         )
-        steps = max(1, int(size // max(envs, 1)))
+        for key, number in (("num_envs", envs), ("train_batch_size", size)):
+            if number < 1:
+                raise ConfigError(f"trainer.{key}: found {number:g}, expected at least 1")
+        steps = max(1, int(size // envs))
         batch = int(steps * envs)
         if batch != size:
             self._note("trainer.train_batch_size", f"{size:g} is {batch} here, {steps} steps of {envs:g} replicas")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import stat
 from collections.abc import Hashable, Mapping
@@ -79,10 +80,28 @@ def _line(node: yaml.Node) -> str:
     return f"line {node.start_mark.line + 1}: "
 
 
-# YAML 1.1 wants a dot in a number with an exponent; YAML 1.2 and everybody who writes 1e-3 do not.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
+class _Dumper(yaml.SafeDumper):
+    """Safe YAML dumper that quotes strings which ``_Loader`` would read as numbers."""
+
+
+# YAML 1.1 requires a dot in a number with an exponent; YAML 1.2 does not, nor do users who write 1e-3.
+for _each in (_Loader, _Dumper):
+    _each.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+    )
+
+
+def dump(value: Any, in_flow_style: bool = False) -> str:
+    """Return plain data as YAML, in blocks or ``in_flow_style``, ``{key: [1, 2]}``; ``parse_override`` reads both."""
+    text: str = yaml.dump(
+        value,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=in_flow_style,
+        width=math.inf if in_flow_style else 80,
+    )
+    return text
 
 
 def _load(text: str) -> Any:
@@ -96,7 +115,7 @@ def _load(text: str) -> Any:
 
 
 def nearest_file(path: Path) -> str:
-    """Return ``" Did you mean 'x'?"`` for the YAML file beside a missing one whose name is closest, or ``""``."""
+    """Return ``" Did you mean 'x'?"`` for the YAML file whose name is closest to that of a missing one, or ``""``."""
     with suppress(OSError, ValueError):
         beside = [other.name for other in path.parent.iterdir() if other.suffix in (".yaml", ".yml")]
         hint = nearest(path.name, beside)
@@ -108,8 +127,8 @@ def _read(path: Path) -> str:
     """Return the text of a regular file of at most ``_LARGEST_FILE`` bytes.
 
     Raises:
-        ConfigError: it is not a regular file, from which one might read for ever, or it is larger.
-        OSError: it cannot be read.
+        ConfigError: If it is not a regular file, from which one might read for ever, or it is larger.
+        OSError: If it cannot be read.
     """
     found = path.stat()
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
@@ -123,8 +142,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file that holds one mapping.
 
     Raises:
-        ConfigError: the file cannot be read, is not YAML, is empty, does not hold a mapping, or has duplicate keys. The
-            message is one line that names the file.
+        ConfigError: If the file cannot be read, is not YAML, is empty, does not hold a mapping, or has duplicate keys.
+            The message is one line that names the file.
     """
     try:
         text = _read(path)
@@ -150,7 +169,7 @@ def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
     """Split ``"policy.tagger.lr=1e-3"`` into ``("policy", "tagger", "lr")`` and the value, parsed as YAML.
 
     Raises:
-        ConfigError: there is no ``=``, a part of the key is empty, or the value is not YAML.
+        ConfigError: If there is no ``=``, a part of the key is empty, or the value is not YAML.
     """
     key, equals, value = text.partition("=")
     path = tuple(part.strip() for part in key.split("."))

@@ -18,23 +18,24 @@ _process_group: ProcessGroup | None = None
 
 
 def join(timeout: float = 1800.0) -> ProcessGroup:
-    """Return the process group of this process: the one joined before, or that of the environment variables.
+    """Return the process group of this process: the group already joined, or that of the environment variables.
 
     These are ``RANK``, ``WORLD_SIZE``, ``LOCAL_RANK``, ``MASTER_ADDR`` and ``MASTER_PORT``, as set by ``torchrun`` and
     ``warpdrive train -n``. Without ``WORLD_SIZE`` it is a single process.
 
     Args:
-        timeout: seconds to wait for a process that is alive, see ``trainer.process_timeout``. Only that of the first
+        timeout: Seconds to wait for a process that is alive, see ``trainer.process_timeout``. Only that of the first
             call has an effect.
 
     Raises:
-        TeamError: variables are missing, or processes have not arrived in time: reports which.
+        TeamError: If variables are missing or invalid, or processes have not arrived in time: reports which.
     """
     global _process_group
-    if _process_group is None and _number("WORLD_SIZE", 1, least=1) > 1:
+    if _process_group is None and (size := _number("WORLD_SIZE", 1, least=1)) > 1:
         from warpdrive.training.distributed.rendezvous import perform_rendezvous  # not needed by a single process
 
-        _process_group = perform_rendezvous(os.environ, timeout)
+        rank, local_size = _number("RANK", 0, most=size - 1), _number("LOCAL_WORLD_SIZE", 1, least=1)
+        _process_group = perform_rendezvous(os.environ, rank, size, local_size, timeout)
     return _process_group or SINGLE_PROCESS
 
 
@@ -53,7 +54,7 @@ def check_gpus(local_size: int, fraction: float | None) -> None:
     """Assign this process its share of a GPU, or a whole one.
 
     Raises:
-        ConfigError: another process of this machine would use the same GPU.
+        ConfigError: If another process of this machine would use the same GPU.
     """
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not gpus:
@@ -71,15 +72,15 @@ def share_of(process_group: ProcessGroup, env: EnvWrapper, dedicated_learner: bo
     """Return the range of the replicas of ``env`` among all; with a ``dedicated_learner`` rank 0 has none.
 
     Args:
-        process_group: process group.
-        env: replicas of this process.
-        dedicated_learner: see ``trainer.dedicated_learner``.
+        process_group: Process group.
+        env: Replicas of this process.
+        dedicated_learner: See ``trainer.dedicated_learner``.
 
     Returns:
         First replica and number of replicas of this process, and their total over processes.
 
     Raises:
-        ConfigError: the replicas of the processes are not consecutive.
+        ConfigError: If the replicas of the processes are not consecutive.
     """
     if process_group.world_size == 1:
         return Share(0, env.num_envs, env.num_envs)
@@ -97,8 +98,9 @@ def share_of(process_group: ProcessGroup, env: EnvWrapper, dedicated_learner: bo
     return replace(own, total=first)
 
 
-def _number(variable: str, default: int, least: int = 0) -> int:
+def _number(variable: str, default: int, least: int = 0, most: int | None = None) -> int:
     text = os.environ.get(variable) or str(default)
-    if not text.isdecimal() or int(text) < least:
-        raise TeamError(f"the environment variable {variable} is {shown(text)}, expected a number of at least {least}")
+    if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+        expected = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise TeamError(f"the environment variable {variable} is {shown(text)}, expected a number {expected}")
     return int(text)

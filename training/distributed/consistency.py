@@ -27,12 +27,12 @@ def check_start(process_group: ProcessGroup, config: RunConfig, env: Environment
     """Check that all processes have the same configuration, code and versions.
 
     Args:
-        process_group: process group.
-        config: run configuration of this process.
-        env: environment of this process.
+        process_group: Process group.
+        config: Run configuration of this process.
+        env: Environment of this process.
 
     Raises:
-        TeamError: they differ: reports which process has what.
+        TeamError: If they differ; the message has the values of each process.
     """
     if process_group.world_size == 1:
         return
@@ -53,7 +53,7 @@ def check_weights(process_group: ProcessGroup, models: Mapping[str, nn.Module]) 
     """Check that models have bitwise equal parameters and buffers in all processes.
 
     Raises:
-        TeamError: they differ: reports the first tensor that does, and the processes.
+        TeamError: If they differ: reports the first tensor that does, and the processes.
     """
     if process_group.world_size > 1:
         own = {

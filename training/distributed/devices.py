@@ -10,18 +10,18 @@ from warpdrive.errors import BackendError, ConfigError
 
 
 def backend_at(key: str, device: str | None, like: Backend) -> Backend:
-    """Return the backend on another device that runs what ``like`` runs; ``like`` itself if it is on that device.
+    """Return the backend on another device for the kernels of ``like``; ``like`` itself if it is on that device.
 
     Args:
-        key: configuration key, for error messages.
+        key: Configuration key, for error messages.
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:<number>"``; None: the device of ``like``.
-        like: a backend.
+        like: A backend.
 
     Returns:
         The backend.
 
     Raises:
-        ConfigError: this machine has no such device, or lacks what is needed to use it.
+        ConfigError: If this machine has no such device, or lacks a requirement for its use.
     """
     if device is None or _is_on(like, device):
         return like
@@ -32,15 +32,16 @@ def rollout_backend(name: str, device: str, process_id: int = 0) -> Backend:
     """Return the backend ``name`` (of ``trainer.env_backend``) on a device; ``"auto"``: the one for Python there.
 
     Args:
-        name: name of the backend.
+        name: Name of the backend.
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:<number>"``.
-        process_id: local rank of this process: with ``"cuda"`` the processes are distributed over the GPUs in turn.
+        process_id: Local rank of this process: with ``"cuda"`` the processes are distributed over the GPUs in turn.
 
     Returns:
         The backend.
 
     Raises:
-        ConfigError: this machine has no such device, lacks what is needed to use it, or the backend is for another.
+        ConfigError: If this machine has no such device, lacks a requirement for its use, or the backend is for another
+            device.
     """
     if name == "auto":
         name = name_for("Python", torch.device(device).type)
@@ -51,7 +52,7 @@ def check_rollout_device(device: str | None, backend: Backend) -> None:
     """Check that replicas are on the device of the run configuration.
 
     Raises:
-        ConfigError: they are on another one.
+        ConfigError: If they are on another one.
     """
     if device is not None and not _is_on(backend, device):
         raise ConfigError(f"trainer.rollout_device: found '{device}', but the environment is on {backend.device}")

@@ -42,11 +42,11 @@ class FolderStore:
     ended.
 
     Args:
-        folder: folder owned by this user alone.
-        timeout: timeout of :meth:`get`, in seconds.
+        folder: Folder owned by this user alone.
+        timeout: Timeout of :meth:`get`, in seconds.
 
     Raises:
-        TeamError: other users can write to the folder.
+        TeamError: If other users can write to the folder.
     """
 
     def __init__(self, folder: Path, timeout: float) -> None:

@@ -18,7 +18,7 @@ from warpdrive.errors import TeamError
 from warpdrive.terminal import plain
 from warpdrive.training.distributed.folder_store import Store
 
-_SILENCE = 60.0  # seconds; heartbeats come every one or two
+_SILENCE = 60.0  # seconds; heartbeats are sent every one or two
 _MISSING_AFTER = 3.0  # seconds without a heartbeat, once a process is known to be missing
 _LAST_MESSAGE_TIMEOUT = 2.0  # timeout of the last message in seconds
 _EXIT_DELAY = 2.0  # seconds for the launcher to notice the first failure, before this process ends, too
@@ -33,9 +33,9 @@ class Identity:
     """Identity of the process of a rank.
 
     Attributes:
-        host: host name.
-        pid: process id.
-        kernel: boot id and process id namespace, within which process ids are meaningful; "" if unknown.
+        host: Host name.
+        pid: Process id.
+        kernel: Boot id and process id namespace, within which process ids are meaningful; "" if unknown.
     """
 
     host: str
@@ -59,24 +59,24 @@ Arrival = Callable[[], bool]
 
 
 class Heartbeat:
-    """Heartbeat of this process; ends it when another process of the group is no longer alive.
+    """Heartbeat of this process, which ends it when another process of the group is no longer alive.
 
-    A thread sends heartbeats through the rendezvous store, and reads those of others. It may block for ever on a
-    machine that is gone, so a second thread decides. A process that is stopped, was killed, or whose machine is
-    unreachable is recognised by its silence; one that continues with something else, while others wait for it, by its
-    number of collectives.
+    A thread sends heartbeats through the rendezvous store, and reads those of the other processes. It may block forever
+    if the store is unreachable, so a second thread monitors it. A process that is stopped, killed or unreachable is
+    detected by missing heartbeats; a process that does not enter a collective for which others wait, by its number of
+    collectives.
 
     Args:
-        connect: opens a connection to the store, used by one thread only.
-        place: description of the store for messages.
-        prefix: prefix of keys in the store.
-        rank: rank of this process.
-        size: number of processes.
-        timeout: seconds that others may wait for a process that is alive.
+        connect: Opens a connection to the store, used by one thread only.
+        place: Description of the store for messages.
+        prefix: Prefix of keys in the store.
+        rank: Rank of this process.
+        size: Number of processes.
+        timeout: Seconds that other processes may wait for a process that is alive.
 
     Attributes:
-        num_collectives: number of collectives that this process has entered.
-        on_abort: called with the reason just before this process is ended.
+        num_collectives: Number of collectives that this process has entered.
+        on_abort: Called with the reason just before this process is ended.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Heartbeat:
     def end(self) -> None:
         """Stop, and wait for the threads: Python aborts at exit if one returns from PyTorch at that moment.
 
-        On a busy machine the store may answer late; if it is gone it never does.
+        On a busy machine the store may respond late; if it is gone it never does.
         """
         self.stop()
         is_gone = self._broken or self._clock - self._answered > 2 * self._pause + _LAST_MESSAGE_TIMEOUT
@@ -158,12 +158,12 @@ class Heartbeat:
         """Wait for the other processes within the block.
 
         Args:
-            arrival: called at the end of the block, if that does not wait for the message: returns a function that is
+            arrival: Called at the end of the block, if that does not wait for the message: returns a function that is
                 True once it has arrived.
 
         Raises:
-            TeamError: in place of the error of a broken connection: reports which process is missing.
-            KeyboardInterrupt: another process was interrupted.
+            TeamError: In place of the error of a broken connection: reports which process is missing.
+            KeyboardInterrupt: If another process was interrupted.
         """
         self.num_collectives += 1
         since = self._clock
@@ -254,7 +254,9 @@ class Heartbeat:
         own = self.identities[self.rank]
         for other in map(self.identities.__getitem__, culprits):
             if other.kernel == own.kernel and own.kernel:  # it would keep its memory, and its GPU
-                with suppress(OSError):
+                if type(other.pid) is not int or other.pid <= 0:  # of the store: kill takes these for process groups
+                    continue
+                with suppress(OSError, OverflowError):
                     os.kill(other.pid, signal.SIGKILL)
         time.sleep(_EXIT_DELAY)
         os._exit(1)

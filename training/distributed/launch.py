@@ -37,16 +37,16 @@ def check_devices(gpus: int | None, processes: int | None, fraction: float | Non
     """Return the number of processes to launch: one for each of ``gpus``, or ``processes`` on any device.
 
     Args:
-        gpus: number of GPUs to use; None: not given.
-        processes: number of processes; None: not given.
-        fraction: fraction of a GPU's memory per process; None: GPUs are not shared.
+        gpus: Number of GPUs to use; None: not given.
+        processes: Number of processes; None: not given.
+        fraction: Fraction of a GPU's memory per process; None: GPUs are not shared.
         on_cpu: True if the run is on the CPU.
 
     Returns:
         The number of processes, 1 or more.
 
     Raises:
-        TeamError: there are not enough GPUs, or several processes would share one.
+        TeamError: If there are not enough GPUs, or several processes would share one.
     """
     there = len(this_machine().driver.gpus)
     if gpus is not None and on_cpu:
@@ -72,19 +72,19 @@ def launch(
 ) -> None:
     """Run ``python <arguments>`` in several processes and wait for them.
 
-    Their rendezvous is a folder that only this user can read, and tensors are sent within the machine; nothing listens
-    on the network. If one process fails, all are ended; they are restarted at most ``max_restarts`` times. Ctrl-C,
+    Their rendezvous is a folder that only this user can read, and tensors are sent within the machine; no port is open
+    to the network. If one process fails, all are ended; they are restarted at most ``max_restarts`` times. Ctrl-C,
     SIGTERM and SIGHUP are forwarded to them; a third signal kills them.
 
     Args:
-        arguments: arguments of the Python interpreter.
-        processes: number of processes.
-        max_restarts: maximum number of restarts.
-        on_failure: called, before ``TeamError`` is raised, with the folder of the run, if there is one, and the reason.
+        arguments: Arguments of the Python interpreter.
+        processes: Number of processes.
+        max_restarts: Maximum number of restarts.
+        on_failure: Called, before ``TeamError`` is raised, with the folder of the run, if there is one, and the reason.
 
     Raises:
-        TeamError: a process has failed: reports which, and how.
-        KeyboardInterrupt: they ended on request (a ``Stopped``, with the signal).
+        TeamError: If a process has failed: reports which, and how.
+        KeyboardInterrupt: If they ended on request (a ``Stopped``, with the signal).
     """
     with tempfile.TemporaryDirectory(prefix="warpdrive-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -115,10 +115,10 @@ class _Failure:
     """Exit of a failed process.
 
     Attributes:
-        rank: rank of the process.
-        pid: process id.
-        code: exit code; the negative signal number if killed by a signal.
-        time: time when the exit was noticed.
+        rank: Rank of the process.
+        pid: Process id.
+        code: Exit code; the negative signal number if killed by a signal.
+        time: Time when the exit was noticed.
         ended_first: True if it ended before the launcher ended all processes.
     """
 
@@ -142,7 +142,11 @@ class _Processes:
         """Start all processes and wait until they have ended. Return the failures, the first one first."""
         try:
             for rank in range(self._count):
-                self._running.append(self._start(rank))
+                process = self._start(rank)
+                self._running.append(process)
+                if self.stop_requested:  # before this process was there to receive the signal
+                    with suppress(OSError):
+                        send(process, self.stop_requested)
             return self._wait()
         finally:
             for process in self._running:

@@ -38,7 +38,7 @@ def encoded(value: Any) -> Tensor:
     """Serialise a value to a message, ``[bytes]`` uint8.
 
     Raises:
-        TeamError: the value contains an unsupported type.
+        TeamError: If the value contains an unsupported type.
     """
     file = io.BytesIO()
     torch.save(_plain(value), file)
@@ -49,7 +49,7 @@ def decoded(message: Tensor) -> Any:
     """Deserialise a message of ``encoded``.
 
     Raises:
-        TeamError: the message is malformed.
+        TeamError: If the message is malformed.
     """
     try:
         return _restored(torch.load(io.BytesIO(message.numpy().tobytes()), weights_only=True))

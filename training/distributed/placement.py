@@ -11,7 +11,7 @@ class Place:
     """Placement of a process.
 
     Attributes:
-        variables: environment variables.
+        variables: Environment variables.
         cores: CPU cores; empty: any.
     """
 
@@ -23,8 +23,8 @@ def places(parallel: int | None, gpus: int) -> list[Place]:
     """Return the placements of parallel processes: GPUs in turn, or CPU cores, divided evenly.
 
     Args:
-        parallel: number of processes; None: one per GPU or, without any, one per core up to four.
-        gpus: number of GPUs.
+        parallel: Number of processes; None: one per GPU or, without any, one per core up to four.
+        gpus: Number of GPUs.
     """
     if gpus:
         return [Place({"CUDA_VISIBLE_DEVICES": _visible(number % gpus)}) for number in range(parallel or gpus)]

@@ -51,8 +51,8 @@ class ProcessGroup:
     All methods except :meth:`share` and :meth:`part` must be called by all processes, in the same order.
 
     Attributes:
-        rank: rank of this process; rank 0 is the leader: it alone logs and saves.
-        world_size: number of processes.
+        rank: Rank of this process; rank 0 is the leader: it alone logs and saves.
+        world_size: Number of processes.
     """
 
     rank = 0
@@ -66,7 +66,7 @@ class ProcessGroup:
         return process_group
 
     def __deepcopy__(self, memo: object) -> ProcessGroup:
-        """Return the same object: copies of what belongs to a group belong to the same group."""
+        """Return the same object: copied objects belong to the same group."""
         return self
 
     @property
@@ -98,7 +98,7 @@ class ProcessGroup:
         With a ``dedicated_learner`` rank 0 has none, unless it is alone.
 
         Raises:
-            ConfigError: there are fewer replicas than processes.
+            ConfigError: If there are fewer replicas than processes.
         """
         first = int(dedicated_learner and self.world_size > 1)
         size, rank = self.world_size - first, self.rank - first
@@ -135,7 +135,7 @@ class ProcessGroup:
             rows: ``[rows, ...]`` of any dtypes, by name; the number of rows may differ between processes, and be 0.
 
         Raises:
-            TeamError: names, dtypes or shapes of rows differ between processes.
+            TeamError: If names, dtypes or shapes of rows differ between processes.
         """
         return dict(rows)
 
@@ -164,7 +164,7 @@ class ProcessGroup:
     def call_on_leader(self, function: Callable[[], T]) -> T:
         """Call ``function`` on rank 0 and return its result, or raise its exception, on all ranks.
 
-        The result is something that ``objects.encoded`` supports. Within :meth:`led` only rank 0 takes part.
+        The result is something that ``objects.encoded`` supports. Within :meth:`run_on_leader` only rank 0 takes part.
         """
         return function()
 
@@ -174,17 +174,17 @@ class ProcessGroup:
         yield
 
     def run_on_leader(self, run: Callable[[], T], follow: Callable[[str], object]) -> T:
-        """Let rank 0 decide which collective operations to run.
+        """Call ``run`` on rank 0, and the collective operations that it announces on the other ranks.
 
         Args:
-            run: called on rank 0; only its ``collective`` blocks involve the other ranks.
-            follow: called on the other ranks for each of these blocks, with its name: must enter the same block.
+            run: Called on rank 0; only its ``collective`` blocks involve the other ranks.
+            follow: Called on the other ranks for each of these blocks, with its name: must enter the same block.
 
         Returns:
             The result of ``run``, on all ranks.
 
         Raises:
-            TeamError: on the other ranks, if ``run`` raises.
+            TeamError: On the other ranks, if ``run`` raises.
         """
         return run()
 
@@ -195,7 +195,7 @@ class ProcessGroup:
 
     @contextmanager
     def on_abort(self, tell: Callable[[str], object]) -> Iterator[None]:
-        """Within the block, call ``tell`` in another thread, with the reason, before this process is ended."""
+        """Within the block, call ``tell`` with the reason in another thread before this process is ended."""
         yield
 
     def set_timeout(self, seconds: float) -> None:
@@ -219,9 +219,9 @@ class Sharding:
     """Distribution over processes of the rows of an algorithm: time x replica x agent, in that order.
 
     Attributes:
-        process_group: process group.
-        share: range of the replicas whose rows are local; None: all.
-        agents: number of rows per replica and step.
+        process_group: Process group.
+        share: Range of the replicas whose rows are local; None: all.
+        agents: Number of rows per replica and step.
     """
 
     process_group: ProcessGroup = SINGLE_PROCESS

@@ -14,7 +14,7 @@ def sum_over_processes(tensor: Tensor) -> Tensor:
     their training devices, for example from a custom update function. Callbacks run on rank 0 only and cannot use it.
 
     Args:
-        tensor: any tensor.
+        tensor: Any tensor.
 
     Returns:
         A new tensor of the same shape and dtype, equal in all processes, without gradient.
@@ -26,7 +26,7 @@ def mean_over_processes(tensor: Tensor) -> Tensor:
     """Return the mean of a floating-point tensor over all processes; see :func:`sum_over_processes`.
 
     Args:
-        tensor: floating-point tensor.
+        tensor: Floating-point tensor.
 
     Returns:
         A new tensor of the same shape and dtype, equal in all processes.

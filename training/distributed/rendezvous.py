@@ -24,7 +24,7 @@ from torch._C._distributed_c10d import FileStore, PrefixStore, Store as TorchSto
 
 from warpdrive.backends.host.workers import get_num_threads, set_num_threads
 from warpdrive.backends.system_info import usable_cores
-from warpdrive.errors import TeamError
+from warpdrive.errors import TeamError, shown
 from warpdrive.training.distributed.folder_store import FolderStore, Store
 from warpdrive.training.distributed.heartbeat import Heartbeat
 from warpdrive.training.distributed.rank_output import mark_output
@@ -54,12 +54,12 @@ class _Place:
     """Rendezvous point of processes.
 
     Attributes:
-        name: description for messages.
-        store: rendezvous store.
-        connect: opens a connection to the store; takes the read timeout in seconds.
-        group: creates the store of the ``torch.distributed`` process group; takes the name of the rendezvous.
-        own_address: address of this machine for the other processes; "" if unknown.
-        secret: shared secret that authenticates the processes; "" if there is none.
+        name: Description for messages.
+        store: Rendezvous store.
+        connect: Opens a connection to the store; takes the read timeout in seconds.
+        group: Creates the store of the ``torch.distributed`` process group; takes the name of the rendezvous.
+        own_address: Address of this machine for the other processes; "" if unknown.
+        secret: Shared secret that authenticates the processes; "" if there is none.
     """
 
     name: str
@@ -70,16 +70,28 @@ class _Place:
     secret: str
 
 
-def perform_rendezvous(variables: Mapping[str, str], timeout: float) -> TorchProcessGroup:
-    """Perform the rendezvous with the other processes. See ``bootstrap.join``."""
+def perform_rendezvous(
+    variables: Mapping[str, str], rank: int, size: int, local_size: int, timeout: float
+) -> TorchProcessGroup:
+    """Perform the rendezvous with the other processes.
+
+    Args:
+        variables: Environment variables.
+        rank: Rank of this process.
+        size: Number of processes.
+        local_size: Number of processes on this machine.
+        timeout: Seconds to wait for a process that is alive, see ``bootstrap.join``.
+
+    Raises:
+        TeamError: If variables are missing or invalid, or processes have not arrived in time: reports which.
+    """
     missing = [name for name in (_ANYWHERE if FOLDER in variables else _IN_A_NETWORK) if not variables.get(name)]
     if missing:
         raise TeamError(
             f"WORLD_SIZE is {variables['WORLD_SIZE']}, but {', '.join(missing)} not set: start processes with "
             "`warpdrive train -n N`, with torchrun, or with all of these variables set"
         )
-    rank, size = int(variables["RANK"]), int(variables["WORLD_SIZE"])
-    _share_cores(variables)
+    _share_cores(variables, local_size)
     mark_output(rank)
     patience = min(max(timeout, _SHORTEST_ARRIVAL), _LONGEST_ARRIVAL)
     place = (_in_a_folder if FOLDER in variables else _in_a_network)(variables, rank, size, patience)
@@ -159,8 +171,8 @@ def _in_a_network(variables: Mapping[str, str], rank: int, size: int, patience: 
 
 
 def _port(text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) < 65536:
-        raise TeamError(f"MASTER_PORT: found '{text}', expected a number from 1 to 65535")
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise TeamError(f"MASTER_PORT: found {shown(text)}, expected a number from 1 to 65535")
     return int(text)
 
 
@@ -189,7 +201,7 @@ def _check_peers(process_group: TorchProcessGroup, secret: str, session: str) ->
     gloo accepts the first connection. Data from a stranger would never be run as code, but would be trained on.
 
     Raises:
-        TeamError: a peer does not know the secret.
+        TeamError: If a peer does not know the secret.
     """
 
     def proof(rank: int) -> str:
@@ -207,13 +219,13 @@ def _reach(address: str, port: int, rank: int, patience: float) -> None:
     """Wait until the rendezvous address accepts connections.
 
     Args:
-        address: host name or address.
-        port: port.
-        rank: rank of this process.
-        patience: timeout in seconds.
+        address: Host name or address.
+        port: Port.
+        rank: Rank of this process.
+        patience: Timeout in seconds.
 
     Raises:
-        TeamError: the address accepts no connection within the timeout.
+        TeamError: If the address accepts no connection within the timeout.
     """
     until = time.monotonic() + patience
     while True:
@@ -247,11 +259,11 @@ def _await_all(store: Store, rank: int, size: int, address: str, patience: float
     which rank 0 confirms.
 
     Args:
-        store: rendezvous store.
-        rank: rank of this process.
-        size: number of processes.
-        address: address of this machine.
-        patience: timeout in seconds.
+        store: Rendezvous store.
+        rank: Rank of this process.
+        size: Number of processes.
+        address: Address of this machine.
+        patience: Timeout in seconds.
     """
     word, until = uuid.uuid4().hex, time.monotonic() + patience
     here = json.dumps([word, address])
@@ -282,9 +294,9 @@ def _read(store: Store, key: str) -> str | None:
     return store.get(key).decode() if store.check([key]) else None
 
 
-def _share_cores(variables: Mapping[str, str]) -> None:
+def _share_cores(variables: Mapping[str, str], local_size: int) -> None:
     """Divide the cores of a machine among its processes: more threads than cores would wait for each other."""
-    own = max(1, usable_cores() // int(variables.get("LOCAL_WORLD_SIZE") or 1))
+    own = max(1, usable_cores() // local_size)
     if not variables.get("NUMBA_NUM_THREADS"):
         set_num_threads(min(own, get_num_threads()))
     if not variables.get("OMP_NUM_THREADS"):
@@ -309,7 +321,7 @@ def _stay_within_this_machine() -> None:
 
 
 def _choose_interface(own: str, addresses: Sequence[str]) -> None:
-    """Let gloo and nccl use the interface of this machine's address, since its host name may not be routable."""
+    """Set the interface of gloo and nccl to that of this machine's address: its host name may not be routable."""
     if own.startswith("127."):  # the host name may resolve to loopback here only
         others = [other for other in addresses if not other.startswith("127.")]
         own = _own_address(others[0], _ANY_PORT) if others else own

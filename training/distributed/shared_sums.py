@@ -1,9 +1,9 @@
 """Sums over the processes of one machine in shared memory.
 
 A message of gloo wakes threads, which wait for cores that are busy with training. Here each process writes its part,
-waits for those of the others, and sums all in the order of the ranks, so that the results are bitwise equal. Parts are
-written to two places in turns: a process that writes again has seen the others come to the sum in between, and so read
-the former.
+waits for the parts of the other processes, and sums all in the order of the ranks, so that the results are bitwise
+equal. There are two buffers, used alternately: before a process overwrites one, all processes have entered the sum in
+between, and thus read it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class SharedSums:
     """Sums of tensors in memory shared by all processes of a group.
 
     Args:
-        file: file of :func:`_size` bytes that all processes map.
-        rank: rank of this process.
-        process_ids: process ids, by rank.
+        file: File of :func:`_size` bytes that all processes map.
+        rank: Rank of this process.
+        process_ids: Process ids, by rank.
 
     Raises:
-        OSError: a process is not there, or is not visible from here.
+        OSError: If a process is not there, or is not visible from here.
     """
 
     def __init__(self, file: int, rank: int, process_ids: list[int]) -> None:
@@ -66,7 +66,7 @@ class SharedSums:
     def join(cls, process_group: ProcessGroup) -> SharedSums | None:
         """Return the sums of a group whose processes are on one machine; None where there is no shared memory.
 
-        All processes must call it. Nothing of it remains in the file system.
+        All processes must call it. No file remains afterwards.
         """
         process_ids = process_group.all_gather_values(os.getpid())
         name = process_group.broadcast_object(_allocated(len(process_ids)) if process_group.is_leader else None)
@@ -91,7 +91,7 @@ class SharedSums:
         """Overwrite a tensor with its sum over all processes.
 
         Raises:
-            RuntimeError: a process has ended.
+            RuntimeError: If a process has ended.
         """
         parts = self._places[self._count % 2, :, : tensor.nbytes].view(tensor.dtype)
         parts[self.rank].copy_(tensor.view(-1))

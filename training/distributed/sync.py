@@ -37,8 +37,8 @@ class Sync(Protocol):
         """Train every policy on the experience of all processes.
 
         Args:
-            policies: policies by policy tag.
-            meanwhile: called by processes that do not learn, while another one does.
+            policies: Policies by policy tag.
+            meanwhile: Called by the processes that do not train while another one does.
 
         Returns:
             Metrics of the updates.
@@ -49,11 +49,11 @@ class GradientSync:
     """Data-parallel updates: every process computes the gradients of its own rows, which are all-reduced.
 
     Off-policy algorithms sample from the experience of all processes, which every process keeps, and each computes the
-    gradients of a part of the minibatch. Buffers of user-defined models are set to those of rank 0, which has observed
-    its own rows.
+    gradients of a part of the minibatch. Buffers of user-defined models are set to those of rank 0, which are updated
+    with its rows only.
 
     Args:
-        whole: gathers the rollouts.
+        whole: Gathers the rollouts.
     """
 
     def __init__(self, whole: WholeRollout) -> None:
@@ -79,7 +79,7 @@ class RolloutSync:
     """Central updates: rank 0 gathers the experience, updates like a single process, and broadcasts the actors.
 
     Args:
-        whole: gathers the rollouts.
+        whole: Gathers the rollouts.
     """
 
     def __init__(self, whole: WholeRollout) -> None:

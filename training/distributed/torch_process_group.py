@@ -39,15 +39,15 @@ class TorchProcessGroup(ProcessGroup):
     """Several processes after their rendezvous.
 
     Args:
-        rank: rank of this process.
-        world_size: number of processes.
-        heartbeat: failure detector.
-        store: rendezvous store.
+        rank: Rank of this process.
+        size: Number of processes.
+        heartbeat: Failure detector.
+        store: Rendezvous store.
 
     Attributes:
-        traffic: bytes sent by this process so far, by kind: ``"gradients"``, ``"sums"``, ``"experience"``,
+        traffic: Bytes sent by this process so far, by kind: ``"gradients"``, ``"sums"``, ``"experience"``,
             ``"weights"``, ``"orders"``.
-        shared: sums in shared memory; None: processes are on several machines, or there is none.
+        shared: Sums in shared memory; None: processes are on several machines, or there is none.
     """
 
     def __init__(self, rank: int, size: int, heartbeat: Heartbeat, store: Store) -> None:

@@ -27,9 +27,9 @@ class WholeRollout:
     """Gathers the rollouts of all processes.
 
     Args:
-        process_group: process group.
-        rollout: rollout of this process's replicas.
-        share: range of this process's replicas.
+        process_group: Process group.
+        rollout: Rollout of this process's replicas.
+        share: Range of this process's replicas.
     """
 
     def __init__(self, process_group: ProcessGroup, rollout: Rollout, share: Share) -> None:

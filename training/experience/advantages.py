@@ -67,7 +67,7 @@ def generalised_advantages(  # type: ignore[no-untyped-def]
         is_there = active[t, env, agent_id]
         stays = still_active[t, env, agent_id]
         if is_there or returns_after_leaving:
-            following = np.float32(0)  # the value of what comes after the step
+            following = np.float32(0)  # the value of the state after the step
             if terminated[t, env] or not (stays or returns_after_leaving):
                 later = np.float32(0)
             elif truncated[t, env]:
@@ -91,33 +91,33 @@ class AdvantageEstimator:
     A step truncated by the time limit is bootstrapped with the value of the episode's final observations; a terminated
     one is not bootstrapped.
 
-    With ``returns_after_leaving`` an agent that leaves is paid until the episode ends: its rewards are summed, as it
-    has no actions to take, until it returns or until the episode or the rollout ends, where ``absent_value`` is the
-    bootstrap value. Its rows while it is out are the differences of these returns from ``absent_value``. Without it,
-    returns end with the step in which the agent left, and its rows after that are 0.
+    With ``returns_after_leaving`` the return of an agent that leaves includes its later rewards: they are summed, as
+    there are no actions, until it returns or until the episode or the rollout ends, where ``absent_value`` is the
+    bootstrap value. Rows of inactive agents are the differences of these returns from ``absent_value``. Without it,
+    returns end with the step in which the agent leaves, and the rows of inactive agents are 0.
 
     Args:
-        backend: backend that runs the kernel.
+        backend: Backend that runs the kernel.
         agent_ids: ``[A]`` int32, agents that share the policy.
-        gamma: discount per step.
+        gamma: Discount per step.
         gae_lambda: GAE coefficient from 0 (one-step TD errors) to 1 (Monte Carlo returns).
-        returns_after_leaving: see above.
+        returns_after_leaving: See above.
         rewards: ``[T, num_envs, num_agents]`` float32, of all agents. This and the following tensors are read at each
             launch from their fixed addresses.
         terminated: ``[T, num_envs]`` bool.
         truncated: ``[T, num_envs]`` bool.
         final_slot: ``[T, num_envs]`` int32, index into ``final_values`` of a truncation.
-        num_final: number of slots.
+        num_final: Number of slots.
         active: ``[T, num_envs, num_agents]`` bool, True if the agent was in the episode when it acted; None: always.
         still_active: ``[T, num_envs, num_agents]`` bool, True if it still was after the step; None: always.
 
     Attributes:
         values: ``[T + 1, num_envs, A]`` float32, value estimates, to be written before each launch.
-        final_values: ``[num_final, num_envs, A]`` float32, value estimates of final observations, to be written
-            likewise.
-        absent_value: float32 scalar, to be written likewise: bootstrap value of agents out of the episode; initially 0.
+        final_values: ``[num_final, num_envs, A]`` float32, value estimates of final observations, to be written as
+            well.
+        absent_value: Float32 scalar, to be written as well: bootstrap value of inactive agents; initially 0.
         advantages: ``[T, num_envs, A]`` float32, written by each launch.
-        launch: computes ``advantages`` from all the others.
+        launch: Computes ``advantages`` from the other tensors.
     """
 
     def __init__(
@@ -180,12 +180,12 @@ class AdvantageEstimator:
         """Return an advantage estimator of some agents in a rollout.
 
         Args:
-            rollout: rollout whose tensors are read at each launch.
-            backend: see the class.
-            agent_ids: see the class.
-            gamma: see the class.
-            gae_lambda: see the class.
-            returns_after_leaving: see the class.
+            rollout: Rollout whose tensors are read at each launch.
+            backend: See the class.
+            agent_ids: See the class.
+            gamma: See the class.
+            gae_lambda: See the class.
+            returns_after_leaving: See the class.
 
         Returns:
             The estimator; its value estimates are to be written before each launch.
@@ -233,14 +233,14 @@ def gae(
         truncated: ``[T, ...]`` bool, True if the time limit truncated it: bootstrapped with ``final_values``. None:
             never.
         final_values: ``[T, ...]``, value estimates of the final observations, read where ``truncated``.
-        gamma: discount per step.
+        gamma: Discount per step.
         gae_lambda: GAE coefficient from 0 (one-step TD errors) to 1 (Monte Carlo returns).
 
     Returns:
         Advantages ``[T, ...]``.
 
     Raises:
-        TrainingError: shapes do not match, or ``truncated`` is given without ``final_values``.
+        TrainingError: If shapes do not match, or ``truncated`` is given without ``final_values``.
     """
     if values.shape != (len(rewards) + 1, *rewards.shape[1:]):
         raise TrainingError(

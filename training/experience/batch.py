@@ -1,7 +1,7 @@
 """Training batches of the agents that share a policy.
 
-Rows of agents that are out of the episode have weight 0, and ``Rollout.clear_absent`` removes non-finite values from
-them, since 0 times NaN is NaN. ``AbsentValue`` estimates the return that follows for such an agent.
+Rows of inactive agents have weight 0, and ``Rollout.clear_absent`` removes non-finite values from them, since 0 times
+NaN is NaN. ``AbsentValue`` estimates the future return of such agents.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PART_OF_NEW = 0.1  # weight of the newest rollout in a running mean
 class Batch(Rows):
     """Training batch: rows over time x replica x agent, in that order; every tensor's first axis is the row.
 
-    Algorithms get it from ``policy.batch(rollout)``, or in ``update`` and ``loss`` of a derived class:
+    It is returned by ``policy.batch(rollout)``, and passed to ``update`` and ``loss`` of a derived class:
 
     ```python
     for minibatch in batch.minibatches(4, generator):
@@ -57,10 +57,10 @@ class Batch(Rows):
         returns: ``[rows]`` float32, the targets of the value function.
         weight: ``[rows]`` float32, 1 where the agent was in the episode, else 0.
         action_mask: ``[rows, choices]`` bool, or None.
-        critic_rows: the inputs of a centralised critic in place of the observations, or None; see ``states``.
-        sequences: recurrent state and episode starts of the rows, which are then over time x sequence; None for
+        critic_rows: The inputs of a centralised critic in place of the observations, or None; see ``states``.
+        sequences: Recurrent state and episode starts of the rows, which are then over time x sequence; None for
             feed-forward models.
-        sharding: distribution of the rows over processes.
+        sharding: Distribution of the rows over processes.
     """
 
     observations: Observations
@@ -114,8 +114,8 @@ class Batch(Rows):
         number varies.
 
         Args:
-            count: number of minibatches.
-            generator: random number generator of the permutation, on the device of the batch.
+            count: Number of minibatches.
+            generator: Random number generator of the permutation, on the device of the batch.
 
         Returns:
             ``[rows]`` int64 for each minibatch; each row is in exactly one.
@@ -128,8 +128,8 @@ class Batch(Rows):
         """Split the rows, or the whole sequences, into ``count`` random minibatches, see :meth:`partition`.
 
         Args:
-            count: number of minibatches.
-            generator: random number generator of the permutation, on the device of the batch.
+            count: Number of minibatches.
+            generator: Random number generator of the permutation, on the device of the batch.
 
         Yields:
             Minibatches whose ``counting`` is that of the minibatch over all processes.
@@ -143,7 +143,7 @@ class Batch(Rows):
         minibatch after the other.
 
         Args:
-            parts: the indices of each minibatch, ``[rows]`` int64.
+            parts: The indices of each minibatch, ``[rows]`` int64.
         """
         # one permutation for all tensors keeps each agent's observation, action and advantage together
         shuffled, end = self.rows(torch.cat(list(parts))), 0
@@ -190,7 +190,7 @@ class AdvantageCoefficients(ReturnCoefficients, Protocol):
 
     @property
     def gae_lambda(self) -> float:
-        """Weight of longer returns, from 0 to 1."""
+        """GAE coefficient lambda, from 0 to 1."""
 
 
 class Discount(NamedTuple):
@@ -205,16 +205,16 @@ class RolloutBatcher:
     """Builder of the batch of each new rollout.
 
     If a rollout or a time limit truncates the return of an agent that has left its episode, the return is bootstrapped
-    with one scalar, the running mean of such returns: the agent has no observations that could tell them apart.
+    with one scalar, the running mean of such returns, as the agent has no observations.
 
     Args:
-        tag: policy tag.
-        model: value function.
-        backend: backend that computes the advantages.
+        tag: Policy tag.
+        model: Value function.
+        backend: Backend that computes the advantages.
         agent_ids: ``[agents of the tag]`` int32.
-        config: callable that returns the current coefficients of the algorithm.
-        sharding: distribution of the rows over processes.
-        critic_input: computes the inputs of ``model`` from a rollout; None if these are the observations.
+        config: Callable that returns the current coefficients of the algorithm.
+        sharding: Distribution of the rows over processes.
+        critic_input: Computes the inputs of ``model`` from a rollout; None if these are the observations.
         estimates: If True, truncated returns are bootstrapped; else the remainder counts as zero.
     """
 
@@ -246,7 +246,7 @@ class RolloutBatcher:
         return batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the running mean of rewards paid to agents out of the episode."""
+        """Return the running mean of the returns of inactive agents."""
         return self._absent_value.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -276,11 +276,11 @@ class EpisodeBatcher:
     bootstrapped after a time limit.
 
     Args:
-        tag: policy tag.
-        backend: backend that computes the returns.
+        tag: Policy tag.
+        backend: Backend that computes the returns.
         agent_ids: ``[agents of the tag]`` int32.
-        config: callable that returns the current coefficients of the algorithm.
-        sharding: distribution of the rows over processes.
+        config: Callable that returns the current coefficients of the algorithm.
+        sharding: Distribution of the rows over processes.
     """
 
     def __init__(
@@ -331,14 +331,14 @@ class _NoValues:
 
 
 class AbsentValue:
-    """Running mean of the returns of agents after they have left the episode.
+    """Running mean of the returns of agents that have left the episode.
 
     Args:
-        device: device of the value.
-        sharding: distribution over processes of the rows that are averaged.
+        device: Device of the value.
+        sharding: Distribution over processes of the rows that are averaged.
 
     Attributes:
-        value: float32 scalar; 0 until the first such agent is observed.
+        value: Float32 scalar; 0 until the first such agent is observed.
     """
 
     def __init__(self, device: torch.device, sharding: Sharding) -> None:
@@ -378,11 +378,11 @@ def batch_of(
 
     Args:
         rollout: ``num_steps`` recorded steps.
-        tag: policy tag.
-        model: value function.
-        estimator: advantage estimator of this rollout and tag, with agents in the order of ``rollout.of(..., tag)``.
+        tag: Policy tag.
+        model: Value function.
+        estimator: Advantage estimator of this rollout and tag, with agents in the order of ``rollout.of(..., tag)``.
             Some tensors of the batch share its memory, which its next launch overwrites.
-        critic_input: see ``RolloutBatcher``.
+        critic_input: See ``RolloutBatcher``.
 
     Returns:
         The rows over time x replica x agent, or over time x sequence for models with recurrent state.

@@ -17,7 +17,7 @@ class Rows:
 
     Attributes:
         weight: ``[rows]`` float32, 1 where the agent was in the episode, else 0.
-        sharding: distribution of the rows over processes; these rows are one process's part.
+        sharding: Distribution of the rows over processes; these rows are one process's part.
     """
 
     weight: Tensor

@@ -19,11 +19,11 @@ from warpdrive.training.experience.transitions import Transitions
 class NStep:
     """Converter of single steps to n-step transitions, truncated where the episode, or the agent's part in it, ends.
 
-    A step waits for the n - 1 steps that follow it, which may come with the next rollout.
+    A step is stored until the n - 1 following steps are known, which may be in the next rollout.
 
     Args:
-        n: number of steps, at least 2.
-        gamma: callable that returns the current discount per step.
+        n: Number of steps, at least 2.
+        gamma: Callable that returns the current discount per step.
     """
 
     def __init__(self, n: int, gamma: Callable[[], float]) -> None:
@@ -35,7 +35,7 @@ class NStep:
         """Return the n-step transitions whose steps are all known by now.
 
         Args:
-            steps: single steps of a rollout, rows over time x replica x agent.
+            steps: Single steps of a rollout, rows over time x replica x agent.
             ended: ``[T, num_envs, agents]`` bool, True if the agent's experience ends with the step.
         """
         shape = (len(ended), ended[0].numel())
@@ -81,13 +81,12 @@ class NStep:
 class StepsUntilBack:
     """Converter of single steps of agents that may leave their episode to transitions of at least n steps.
 
-    An agent out of the episode takes no actions, so its rewards meanwhile belong to the steps before it left: these
-    last until it returns or, if it stays out, until the episode ends. Nothing is bootstrapped at that end, whether it
-    is a termination or a truncation.
+    An inactive agent takes no actions, so its rewards belong to the steps before it left: these last until it returns
+    or, if it does not, until the episode ends, where there is no bootstrapping, be it a termination or a truncation.
 
     Args:
-        n: minimum number of steps, at least 1, unless the episode ends before.
-        gamma: callable that returns the current discount per step.
+        n: Minimum number of steps, at least 1, unless the episode ends before.
+        gamma: Callable that returns the current discount per step.
     """
 
     def __init__(self, n: int, gamma: Callable[[], float]) -> None:
@@ -100,7 +99,7 @@ class StepsUntilBack:
         """Return the completed transitions as rows ``[T x n x num_envs x agents]``, with weight 0 for absent ones.
 
         Args:
-            steps: single steps of a rollout, rows over time x replica x agent, including rewards of agents that have
+            steps: Single steps of a rollout, rows over time x replica x agent, including rewards of agents that have
                 left.
             ended: ``[T, num_envs, agents]`` bool, True if the episode ended with this step.
             stays: ``[T, num_envs, agents]`` bool, True if the agent was in the episode after it.

@@ -23,18 +23,18 @@ class ReplayBuffer:
     """Ring buffer of the last transitions of the agents of a policy tag.
 
     Args:
-        tag: policy tag.
-        capacity: maximum number of transitions.
-        device: device of the buffer.
-        n_step: converts single steps to multi-step transitions; None: single steps are stored.
-        process_group: process group that learns from the buffer: each process stores all, and gets a part of each
+        tag: Policy tag.
+        capacity: Maximum number of transitions.
+        device: Device of the buffer.
+        n_step: Converts single steps to multi-step transitions; None: single steps are stored.
+        process_group: Process group of the training: each process stores all transitions, and trains on a part of each
             minibatch.
-        until_back: converts single steps if agents may leave the episode and are paid afterwards; None: returns end
-            when an agent leaves, see ``ReturnsConfig``.
+        until_back: Converts single steps if returns include rewards after an agent has left; None: returns end when an
+            agent leaves, see ``ReturnsConfig``.
 
     Attributes:
-        env_steps: environment steps observed so far.
-        size: number of stored transitions; if agents leave their episodes, a scalar on the device.
+        env_steps: Environment steps observed so far.
+        size: Number of stored transitions; if agents leave their episodes, a scalar on the device.
     """
 
     size: int | Tensor
@@ -48,14 +48,8 @@ class ReplayBuffer:
         process_group: ProcessGroup = SINGLE_PROCESS,
         until_back: StepsUntilBack | None = None,
     ) -> None:
-        self.tag, self.capacity, self.device, self.n_step, self.process_group = (
-            tag,
-            capacity,
-            device,
-            n_step,
-            process_group,
-        )
-        self.until_back = until_back
+        self.tag, self.capacity, self.device, self.process_group = tag, capacity, device, process_group
+        self.n_step, self.until_back = n_step, until_back
         self.env_steps, self.size = 0, 0
         self._place: int | Tensor = 0
         self._memory: dict[str, Observations] = {}
@@ -120,14 +114,14 @@ class ReplayBuffer:
         return row * (self.size - before)
 
     def sample(self, count: int, generator: torch.Generator) -> Transitions:
-        """Sample ``count`` transitions uniformly with replacement; each of several processes gets its part."""
+        """Sample ``count`` transitions uniformly with replacement, of several processes this one's part."""
         return self.rows(self.draw(count, generator), count)
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
         """Return the indices of :meth:`sample`: this process's part of ``count``."""
         if isinstance(self.size, int):
             drawn = torch.randint(self.size, (count,), generator=generator, device=self.device)
-        else:  # if nothing is there yet, a row of weight 0
+        else:  # if the buffer is empty, a row of weight 0
             uniform = torch.rand(count, generator=generator, device=self.device, dtype=torch.float64)
             drawn = (uniform * self.size).long()
         return drawn[self.process_group.part(count)]

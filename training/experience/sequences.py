@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 65536  # per forward pass of a value function: bounds the memory of activations
 _MOST_ELEMENTS = 1 << 27  # of their observations
-_MOST_ELEMENTS_ON_CPU = 1 << 20  # fit its caches: with more of them most of the time goes into memory
+_MOST_ELEMENTS_ON_CPU = 1 << 20  # fit its caches: with more, memory is the bottleneck
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ def outputs(model: ActorCritic, observations: Observations, sequences: Sequences
     """Return logits ``[rows, n]`` and value estimates ``[rows]``.
 
     Args:
-        model: the model.
+        model: The model.
         observations: ``[rows, *observation_shape]``; with ``sequences``, rows are over time x sequence in that order.
-        sequences: recurrent state and episode starts; None for feed-forward models.
+        sequences: Recurrent state and episode starts; None for feed-forward models.
 
     Returns:
         Logits and value estimates, both float32.
@@ -117,8 +117,8 @@ class Replayed(NamedTuple):
 
     Attributes:
         log_probabilities: ``[num_steps, num_envs, agents of the tag]``, log-probabilities of the actions.
-        entropies: of the same shape, entropies of the action distributions.
-        values: of the same shape, value estimates.
+        entropies: Of the same shape, entropies of the action distributions.
+        values: Of the same shape, value estimates.
     """
 
     log_probabilities: Tensor
@@ -131,9 +131,9 @@ def replay_of(rollout: Rollout, tag: str, model: ActorCritic, distribution: Dist
 
     Args:
         rollout: ``num_steps`` recorded steps.
-        tag: policy tag.
-        model: the model.
-        distribution: action distribution for the model's logits.
+        tag: Policy tag.
+        model: The model.
+        distribution: Action distribution for the model's logits.
 
     Returns:
         Log-probabilities, entropies and values ``[num_steps, num_envs, agents of the tag]``, with gradient.
@@ -155,9 +155,9 @@ def logits_of(model: ActorCritic, observations: Observations, sequences: Sequenc
     """Return the logits of :func:`outputs`, without computing the values where they are separate.
 
     Args:
-        model: see :func:`outputs`.
-        observations: see :func:`outputs`.
-        sequences: see :func:`outputs`.
+        model: See :func:`outputs`.
+        observations: See :func:`outputs`.
+        sequences: See :func:`outputs`.
 
     Returns:
         Logits ``[rows, n]`` float32.
@@ -168,7 +168,7 @@ def logits_of(model: ActorCritic, observations: Observations, sequences: Sequenc
 
 
 def estimate_values(
-    judge: ValueFunction,
+    model: ValueFunction,
     sequences: Sequences,
     observations: Observations,
     final_observations: Observations,
@@ -179,8 +179,8 @@ def estimate_values(
     """Write the value estimates of a recurrent model for all observations of a rollout, in chunks of sequences.
 
     Args:
-        judge: value function with recurrent state.
-        sequences: sequences of the rollout.
+        model: Value function with recurrent state.
+        sequences: Sequences of the rollout.
         observations: ``[rows, *observation_shape]`` over time x sequence.
         final_observations: ``[rows, *observation_shape]`` over slot x sequence, of truncated episodes.
         final_slot: ``[steps, num_envs]``, see ``Rollout``.
@@ -198,13 +198,13 @@ def estimate_values(
     width = max(1, rows_at_once(observations, 2) // len(values))
     for first in range(0, len(sequences), width):
         some = slice(first, min(first + width, len(sequences)))
-        start, begins = sequences.start[some, : judge.state_size], sequences.begins[:, some]
-        _, values.flatten(1)[:, some], states = judge.forward_sequence(_of(observations, some), start, begins)
+        start, begins = sequences.start[some, : model.state_size], sequences.begins[:, some]
+        _, values.flatten(1)[:, some], states = model.forward_sequence(_of(observations, some), start, begins)
         ends = states.new_zeros(slots + 1, *start.shape)
         ends[slot[:, some], torch.arange(len(start), device=slot.device)] = states[:-1]
         at_once = mapped(lambda seen: seen.flatten(0, 1).unsqueeze(0), _of(final_observations, some))
         going_on = begins.new_zeros(1, slots * len(start))
-        _, found, _ = judge.forward_sequence(at_once, ends[:-1].flatten(0, 1), going_on)
+        _, found, _ = model.forward_sequence(at_once, ends[:-1].flatten(0, 1), going_on)
         final_values.flatten(1)[:, some] = found.view(slots, -1)
 
 
@@ -213,7 +213,7 @@ def rows_at_once(observations: Observations, leading: int = 1) -> int:
 
     Args:
         observations: ``[*leading, *observation_shape]``.
-        leading: number of leading axes.
+        leading: Number of leading axes.
     """
     parts = list(tensors(observations))
     size = sum(math.prod(part.shape[leading:]) for part in parts)

@@ -49,7 +49,7 @@ class TeamSequences(Rows):
         next_action_mask: ``[T, B, A, choices]`` bool, allowed actions after the step, or None.
         states: ``[T, B, size]`` float32, inputs of the mixer before each step, or None.
         next_states: ``[T, B, size]`` float32, those after each step, of the same episode, or None.
-        sharding: distribution of a minibatch over processes; each has its part of it, see ``ProcessGroup.part``.
+        sharding: Distribution of a minibatch over processes; each has a part, see ``ProcessGroup.part``.
     """
 
     observations: Observations
@@ -78,10 +78,10 @@ def team_columns(
 
     Args:
         rollout: ``num_steps`` recorded steps.
-        tag: policy tag.
+        tag: Policy tag.
         returns_after_leaving: If True, rewards of agents that have left the episode count.
         is_shared: If True, each agent has the reward of the team, else a part of it.
-        mixer_input: computes the inputs of the mixer; None: it has none.
+        mixer_input: Computes the inputs of the mixer; None: it has none.
     """
     rewards, observations = rollout.of("rewards", tag), rollout.of("observations", tag)
     if rollout.active is not None and not returns_after_leaving and not is_shared:
@@ -120,18 +120,18 @@ class SequenceBuffer:
     """Ring buffer of the last sequences of the team of a policy tag, one of each replica per rollout.
 
     Args:
-        tag: policy tag.
-        capacity: maximum number of sequences.
-        device: device of the buffer.
-        returns_after_leaving: see :func:`team_columns`.
-        is_shared: see :func:`team_columns`.
-        mixer_input: see :func:`team_columns`.
-        process_group: process group that learns from the buffer: each process stores all, and gets a part of each
+        tag: Policy tag.
+        capacity: Maximum number of sequences.
+        device: Device of the buffer.
+        returns_after_leaving: See :func:`team_columns`.
+        is_shared: See :func:`team_columns`.
+        mixer_input: See :func:`team_columns`.
+        process_group: Process group of the training: each process stores all sequences, and trains on a part of each
             minibatch.
 
     Attributes:
-        env_steps: environment steps observed so far.
-        size: number of stored sequences.
+        env_steps: Environment steps observed so far.
+        size: Number of stored sequences.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class SequenceBuffer:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is stored."""
+        """True if no sequences are stored."""
         return self.size == 0
 
     @property
@@ -180,7 +180,7 @@ class SequenceBuffer:
         return self._taken(places, UNSHARDED)
 
     def sample(self, count: int, generator: torch.Generator) -> TeamSequences:
-        """Sample ``count`` sequences uniformly with replacement; each of several processes gets its part."""
+        """Sample ``count`` sequences uniformly with replacement, of several processes this one's part."""
         drawn = torch.randint(self.size, (count,), generator=generator, device=self.device)
         return self._taken(drawn[self.process_group.part(count)], Sharding(self.process_group))
 

@@ -23,17 +23,17 @@ class Transitions(Rows):
 
     Attributes:
         observations: ``[rows, *observation_shape]``, before the step; by key for a Dict space.
-        actions: as in the rollout: ``[rows]`` or ``[rows, parts]`` int32, or ``[rows, *shape]`` float32 as sampled.
+        actions: As in the rollout: ``[rows]`` or ``[rows, parts]`` int32, or ``[rows, *shape]`` float32 as sampled.
         rewards: ``[rows]`` float32.
         next_observations: ``[rows, *observation_shape]``, after the step: of the same episode, even if it ended.
-        terminal: ``[rows]`` bool, True if nothing follows for this agent, because the episode terminated (which a time
-            limit does not do) or the agent left it.
+        terminal: ``[rows]`` bool, True if there is no bootstrapping, because the episode terminated (not by a time
+            limit) or the agent left it.
         weight: ``[rows]`` float32, 1 where the agent was in the episode, else 0.
         next_action_mask: ``[rows, choices]`` bool, allowed next choices, or None.
         steps: ``[rows]`` float32, number of steps of a row, see ``NStep``; None: one. ``next_observations``,
             ``terminal`` and ``next_action_mask`` are those of the last one.
-        sharding: distribution of a minibatch over processes; each has its part of it, see ``ProcessGroup.part``.
-        drawn: number of rows of the minibatch in all processes together; None: the local ones.
+        sharding: Distribution of a minibatch over processes; each has a part, see ``ProcessGroup.part``.
+        drawn: Number of rows of the minibatch in all processes together; None: the local ones.
     """
 
     observations: Observations
@@ -51,9 +51,9 @@ class Transitions(Rows):
         """Return standard normal numbers ``[count, rows, components]``; of a distributed minibatch those of its rows.
 
         Args:
-            count: number of samples per row.
-            components: number of components.
-            generator: random number generator, equal in all processes.
+            count: Number of samples per row.
+            components: Number of components.
+            generator: Random number generator, equal in all processes.
 
         Returns:
             ``[count, rows, components]`` float32, on the device of the rows.
@@ -65,7 +65,7 @@ class Transitions(Rows):
         """Return targets ``[rows]``: the rewards plus, unless terminal, the discounted ``later [rows]``.
 
         Args:
-            gamma: discount per step.
+            gamma: Discount per step.
             later: ``[rows]``, bootstrap values.
         """
         return self.rewards + self.discounts(gamma) * later
@@ -81,10 +81,10 @@ def normal_samples(
     """Return standard normal numbers of a minibatch.
 
     Args:
-        shape: number of samples per row, of rows in all processes, and of components.
-        generator: random number generator, equal in all processes.
-        device: device of the numbers.
-        process_group: processes that share the minibatch.
+        shape: Number of samples per row, of rows in all processes, and of components.
+        generator: Random number generator, equal in all processes.
+        device: Device of the numbers.
+        process_group: Processes that share the minibatch.
 
     Returns:
         ``[samples, own rows, components]`` float32.
@@ -101,8 +101,8 @@ def transitions_of(rollout: Rollout, tag: str, returns_after_leaving: bool) -> T
 
     Args:
         rollout: ``num_steps`` recorded steps.
-        tag: policy tag.
-        returns_after_leaving: see ``ReturnsConfig``.
+        tag: Policy tag.
+        returns_after_leaving: See ``ReturnsConfig``.
 
     Returns:
         The transitions, ``T * num_envs * agents of the tag`` rows.
@@ -138,8 +138,8 @@ def ended(rollout: Rollout, tag: str, returns_after_leaving: bool) -> Tensor:
 
     Args:
         rollout: ``num_steps`` recorded steps.
-        tag: policy tag.
-        returns_after_leaving: see ``ReturnsConfig``.
+        tag: Policy tag.
+        returns_after_leaving: See ``ReturnsConfig``.
 
     Returns:
         ``[T, num_envs, agents of the tag]`` bool.

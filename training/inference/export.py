@@ -46,7 +46,7 @@ class Deployed(nn.Module):
     """Exported module: maps observations to the most probable actions and the logits.
 
     Args:
-        policy: trained policy on the CPU.
+        policy: Trained policy on the CPU.
     """
 
     def __init__(self, policy: TrainedPolicy) -> None:
@@ -81,15 +81,15 @@ def export_policy(policy: TrainedPolicy, path: str | Path, action_mask: bool = F
     See ``TrainedPolicy.export``, which calls this.
 
     Args:
-        policy: the policy.
-        path: the file.
+        policy: The policy.
+        path: The file.
         action_mask: If True, the file takes a mask of allowed choices.
 
     Returns:
         ``path``.
 
     Raises:
-        ExportError: the policy cannot be exported, or the file does not compute the same.
+        ExportError: If the policy cannot be exported, or the file does not compute the same.
     """
     check_path(path=path)
     path = Path(path)

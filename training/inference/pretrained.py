@@ -13,12 +13,12 @@ def initialize_from_run(model: Actor, config: LearningConfig, tag: str) -> None:
     """Initialise ``model``, on the CPU, from the policy that ``config.load`` names, if any.
 
     Args:
-        model: newly built model of a policy.
-        config: section of the policy in the run configuration.
-        tag: policy tag.
+        model: Newly built model of a policy.
+        config: Section of the policy in the run configuration.
+        tag: Policy tag.
 
     Raises:
-        ConfigError: there is no such policy, or its model is incompatible.
+        ConfigError: If there is no such policy, or its model is incompatible.
     """
     if config.load is None:
         return

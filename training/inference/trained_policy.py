@@ -38,15 +38,15 @@ class TrainedPolicy:
     episodes in all rows.
 
     Args:
-        tag: policy tag.
-        model: model of the policy.
-        observation_space: observation space of one agent.
-        action_space: action space of one agent.
-        distribution: action distribution for the model's logits.
-        seed: seed of sampled actions; None: not reproducible.
+        tag: Policy tag.
+        model: Model of the policy.
+        observation_space: Observation space of one agent.
+        action_space: Action space of one agent.
+        distribution: Action distribution for the model's logits.
+        seed: Seed of sampled actions; None: not reproducible.
 
     Attributes:
-        num_ids: number of agent ids at the end of an observation of the space, which :meth:`act` appends.
+        num_ids: Number of agent ids at the end of an observation of the space, which :meth:`act` appends.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ class TrainedPolicy:
             ``observations`` are tensors, else an array (a NumPy number for one choice of one observation).
 
         Raises:
-            ActionError: ``observations`` or ``action_mask`` have another shape than in training; an observation is not
-                in its Discrete or MultiDiscrete space; the number of rows differs from that of a recurrent policy's
+            ActionError: If ``observations`` or ``action_mask`` have another shape than in training; an observation is
+                not in its Discrete or MultiDiscrete space; the number of rows differs from that of a recurrent policy's
                 state; or the model's outputs are NaN.
         """
         leading, seen = self._rows(observations) if not self.num_ids else self._rows_with_ids(observations, agents)
@@ -245,7 +245,7 @@ class TrainedPolicy:
         return torch.minimum(torch.maximum(actions, low), high).to(low.dtype)
 
     def export(self, path: str | Path, *, action_mask: bool = False) -> Path:
-        """Write the policy to a file that does not need warpdrive, and check that the file computes the same.
+        """Write the policy to a file that does not need warpdrive, and check that its outputs are the same.
 
         The suffix selects the format: ``.onnx`` (ONNX, for onnxruntime and others), or ``.pt2``: the result of
         ``torch.export.load(path).module()`` takes observations, for a Dict space as one dict sorted by key, and the
@@ -259,15 +259,15 @@ class TrainedPolicy:
         with the one-hot index of the agent.
 
         Args:
-            path: the file.
+            path: The file.
             action_mask: If True, the file takes a mask of allowed choices.
 
         Returns:
             ``path``.
 
         Raises:
-            ExportError: the suffix is unknown, the actions are of a Box and have no mask, a package needed for ONNX is
-                missing, or the file computes something else than this policy.
+            ExportError: If the suffix is unknown, a mask is requested for actions in a Box, a package needed for ONNX
+                is missing, or the outputs of the file differ from those of this policy.
         """
         from warpdrive.training.inference.export import export_policy
 
@@ -281,10 +281,10 @@ class SeparatePolicies(TrainedPolicy):
     """Policies of the agents of a tag with ``parameter_sharing: false``, which act together.
 
     Args:
-        policies: policy of each agent, in order.
+        policies: Policy of each agent, in order.
 
     Attributes:
-        policies: as given; other attributes are those of the first one.
+        policies: As given; other attributes are those of the first one.
     """
 
     def __init__(self, policies: Sequence[TrainedPolicy]) -> None:
@@ -317,7 +317,7 @@ class SeparatePolicies(TrainedPolicy):
             Actions ``[..., agents, *shape of an action]``: a tensor if ``observations`` are a tensor, else an array.
 
         Raises:
-            ActionError: an argument has another shape, or observations are of a Dict space.
+            ActionError: If an argument has another shape, or observations are of a Dict space.
         """
         if isinstance(self.observation_space, spaces.Dict) or agents is not None:
             found = "observations by key" if agents is None else "agents"
@@ -348,7 +348,7 @@ class SeparatePolicies(TrainedPolicy):
         return list(array.unbind(axis) if isinstance(array, Tensor) else np.moveaxis(array, axis, 0))
 
     def export(self, path: str | Path, *, action_mask: bool = False) -> Path:
-        """Raise ``ExportError``: each agent's policy is exported to a file of its own."""
+        """Raise ``ExportError``: each agent's policy is exported to a separate file."""
         names = ", ".join(policy.tag for policy in self.policies)
         raise ExportError(f"{path}: found the policies of several agents, expected the tag of one: {names}")
 
@@ -370,12 +370,12 @@ def load_policy(
     ```
 
     Args:
-        run_or_checkpoint: a run (its folder or name) or a checkpoint folder.
-        tag: policy tag; None: the only trained one. The tag ``agent`` of agents that do not share parameters stands for
-            their policies ``agent_0``, ``agent_1``, ...
-        which: checkpoint of a run: ``"latest"``, or ``"best"`` by the evaluations during training.
-        device: device of the policy, as named by PyTorch.
-        seed: seed of sampled actions; None: not reproducible.
+        run_or_checkpoint: A run (its folder or name) or a checkpoint folder.
+        tag: Policy tag; None: the only trained one. For agents that do not share parameters, the tag ``agent`` means
+            all policies ``agent_0``, ``agent_1``, ...
+        which: Checkpoint of a run: ``"latest"``, or ``"best"`` by the evaluations during training.
+        device: Device of the policy, as named by PyTorch.
+        seed: Seed of sampled actions; None: not reproducible.
         trust: If True, the file of a model named by the run may be executed even if it is not known here, see
             docs/project/security.md. No other code named by the run is needed to act.
 
@@ -383,8 +383,8 @@ def load_policy(
         The policy.
 
     Raises:
-        CheckpointError: there is no checkpoint, it is damaged, or it has no such policy.
-        TrustError: the policy's model is code that is not known here.
+        CheckpointError: If there is no checkpoint, it is damaged, or it has no such policy.
+        TrustError: If the policy's model is code that is not known here.
     """
     if seed is not None:
         check_within(0, 1 << 63, seed=seed)
@@ -421,7 +421,7 @@ def found_device(name: str | torch.device) -> torch.device:
     """Return a device by its PyTorch name.
 
     Raises:
-        ConfigError: there is no such device on this machine.
+        ConfigError: If there is no such device on this machine.
     """
     try:
         check_is((str, torch.device), device=name)
@@ -433,7 +433,7 @@ def found_device(name: str | torch.device) -> torch.device:
 
 
 def _separate(tag: str | None, config: RunConfig) -> list[str]:
-    """Return the policy tags of agents that do not share parameters, if ``tag`` stands for several, or []."""
+    """Return the policy tags of agents that do not share parameters, if ``tag`` means several, or []."""
     trained = {name: part for name, part in config.policy.items() if isinstance(part, LearningConfig)}
     of_agents = [name for name, part in trained.items() if not part.parameter_sharing]
     if tag is None and len(of_agents) < len(trained):

@@ -24,6 +24,7 @@ from warpdrive.training.models.options import (
 )
 from warpdrive.training.models.recurrent import Recurrent
 from warpdrive.training.models.registry import model_class
+from warpdrive.user_code import user_code
 
 MODELS: dict[str, Callable[..., ActorCritic]] = {
     "fully_connected": FullyConnected,
@@ -52,18 +53,19 @@ def build_actor_critic(options: ModelConfig, observation_space: Space[Any], acti
     """Build the model that a section describes, on the CPU.
 
     Args:
-        options: section of the model in the run configuration.
-        observation_space: observation space of one agent.
-        action_space: action space of one agent.
+        options: Section of the model in the run configuration.
+        observation_space: Observation space of one agent.
+        action_space: Action space of one agent.
 
     Returns:
-        The model; one of a user is checked in every call if ``check_device`` is set.
+        The model; a user-defined one is checked in every call if ``check_device`` is set.
     """
     distribution = acting_distribution(options, action_space)
     model: ActorCritic
     if isinstance(options, CustomModelConfig):
         num_logits = distribution.num_outputs + distribution.num_log_stds
-        model = model_class(options.type)(observation_space, num_logits, **options.parameters)
+        with user_code(f"model.type: {options.type}"):
+            model = model_class(options.type)(observation_space, num_logits, **options.parameters)
     else:
         model = MODELS[options.type](observation_space, distribution.num_outputs, options, distribution.num_log_stds)
     model.action_units = distribution.action_units
@@ -74,11 +76,11 @@ def build_actor_critic(options: ModelConfig, observation_space: Space[Any], acti
 def build_central_critic(options: ModelConfig, size: int, is_recurrent: bool) -> CentralCritic:
     """Build a centralised critic, on the CPU.
 
-    Its layers are as wide as the model's, or have default widths beside a user-defined model.
+    Its layers have the widths of the model's, or default widths for a user-defined model.
 
     Args:
-        options: section of the policy's model in the run configuration.
-        size: number of inputs.
+        options: Section of the policy's model in the run configuration.
+        size: Number of inputs.
         is_recurrent: If True, the critic is recurrent: with the model's units, or those of a GRU if it has none.
 
     Returns:

@@ -36,8 +36,8 @@ class Actor(nn.Module, ABC):
     """Module that acts for the agents of a policy tag.
 
     Attributes:
-        state_size: number of elements of the recurrent state per agent.
-        action_units: units of the outputs for actions in a Box.
+        state_size: Number of elements of the recurrent state per agent.
+        action_units: Units of the outputs for actions in a Box.
     """
 
     state_size: int = 0
@@ -60,7 +60,7 @@ class Actor(nn.Module, ABC):
         """Return the logits of observations and the next recurrent state.
 
         Args:
-            observations: see :meth:`logits`.
+            observations: See :meth:`logits`.
             state: ``[..., state_size]`` float32, the recurrent state: zero where an episode begins.
 
         Returns:
@@ -72,8 +72,8 @@ class Actor(nn.Module, ABC):
         """Return logits of the current observations of the agents of ``tag`` and the next state; see :meth:`step`.
 
         Args:
-            env: environment to observe.
-            tag: policy tag.
+            env: Environment to observe.
+            tag: Policy tag.
             state: ``[num_envs, agents of the tag, state_size]`` float32.
 
         Returns:
@@ -90,21 +90,20 @@ class Actor(nn.Module, ABC):
         return None
 
     def act(self, env: EnvWrapper, tag: str) -> None:
-        """Write the logits of the current observations of the agents of ``tag`` to where the next step samples from.
+        """Write the logits of the current observations of ``tag`` to ``env.logits(tag)``.
 
-        It is called before each step, and reads and writes fixed device addresses; its state between steps is in
-        buffers.
+        Called before each step. It reads and writes fixed device addresses; state between steps is in buffers.
 
         Args:
-            env: replicas to act in.
-            tag: policy tag.
+            env: Replicas to act in.
+            tag: Policy tag.
         """
         env.logits(tag).copy_(self.logits(observations_of(env, tag)))
 
     def kept_between_steps(self) -> dict[str, Tensor]:
         """Return the state kept between steps, ``[num_envs, ...]`` by name: buffers that its modules list in ``kept``.
 
-        These buffers are not persistent, as they belong to the replicas and not to what is learned.
+        These buffers are not persistent, as they belong to the replicas, not to the model.
         """
         return {
             f"{module}.{name}" if module else name: part.get_buffer(name)
@@ -125,7 +124,7 @@ class Actor(nn.Module, ABC):
 
 
 class ActorCritic(Actor):
-    """Policy and value function of the same observations: the base class of feed-forward models of your own.
+    """Policy and value function of the same observations: base class of user-defined feed-forward models.
 
     A subclass defines :meth:`logits` and :meth:`values`, for any number of leading axes. Its constructor takes the
     observation space of one agent, the number of logits, and the other keys of the section ``model``:

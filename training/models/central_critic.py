@@ -28,12 +28,12 @@ class CentralCritic(nn.Module):
     """Perceptron of the outputs of a ``CriticInput``.
 
     Args:
-        size: number of elements of a row.
-        options: section of the policy's model: hidden layers, activation, initialization, and normalisation of the
+        size: Number of elements of a row.
+        options: Section of the policy's model: hidden layers, activation, initialization, and normalisation of the
             rows.
 
     Attributes:
-        state_size: number of elements of the recurrent state per agent.
+        state_size: Number of elements of the recurrent state per agent.
     """
 
     state_size = 0
@@ -86,9 +86,9 @@ class RecurrentCritic(CentralCritic):
     """Perceptron, recurrent units and one linear layer.
 
     Args:
-        size: number of elements of a row.
-        options: see ``CentralCritic``.
-        recurrent: kind and number of the recurrent units.
+        size: Number of elements of a row.
+        options: See ``CentralCritic``.
+        recurrent: Kind and number of the recurrent units.
     """
 
     def __init__(self, size: int, options: PerceptronConfig, recurrent: RecurrentConfig) -> None:
@@ -128,9 +128,9 @@ class WithRecurrentCritic(Actor):
     The state of an agent is that of the model, followed by that of the critic.
 
     Args:
-        model: the acting model.
-        critic: value function of the collected steps.
-        critic_input: computes the critic's inputs.
+        model: The acting model.
+        critic: Value function of the collected steps.
+        critic_input: Computes the critic's inputs.
     """
 
     def __init__(self, model: ActorCritic, critic: RecurrentCritic, critic_input: CriticInput) -> None:

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from gymnasium import Space, spaces
 from torch import Tensor
 
-from warpdrive.errors import ModelError
+from warpdrive.device_context import torch_dtype
+from warpdrive.errors import ModelError, shown
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, ActorCritic
 from warpdrive.training.models.distributions import distribution_of
 from warpdrive.training.models.recurrent import RecurrentActor
+from warpdrive.user_code import user_code
 
 if TYPE_CHECKING:
     from warpdrive.env_wrapper import EnvWrapper
@@ -29,12 +32,12 @@ class CheckDevice(ActorCritic):
     synchronise with the device.
 
     Args:
-        model: actor-critic model, user-defined or any other.
-        observation_space: observation space of one agent; None: shapes of observations are not checked.
-        action_space: action space of one agent; None: the number of logits is not checked.
+        model: Actor-critic model, user-defined or any other.
+        observation_space: Observation space of one agent; None: shapes of observations are not checked.
+        action_space: Action space of one agent; None: the number of logits is not checked.
 
     Raises:
-        ModelError: in a call with an unexpected tensor: names the method, the tensor and the expectation.
+        ModelError: If a call has an unexpected tensor: names the method, the tensor and the expectation.
     """
 
     _model: ActorCritic
@@ -216,6 +219,38 @@ class CheckDevice(ActorCritic):
     @property
     def _name(self) -> str:
         return type(self._model).__name__
+
+
+def check_outputs(
+    model: ActorCritic, observation_space: Space[Any], action_space: Space[Any], leading: tuple[int, ...]
+) -> None:
+    """Check the shapes of the outputs of a user-defined model for observations of zeros, ``[*leading, *shape]``.
+
+    Raises:
+        ModelError: If an output is no tensor, or has another shape.
+        DefinitionError: If the model raises an exception.
+    """
+    device = next((parameter.device for parameter in model.parameters()), None)
+    observations = _zeros(observation_space, leading, device)
+    distribution, was_training = distribution_of(action_space), model.training
+    num_logits = distribution.num_outputs + distribution.num_log_stds
+    model.eval()  # statistics and random numbers stay as they are
+    for method, shape in (("logits", (*leading, num_logits)), ("values", leading)):
+        name = f"{type(model).__name__}.{method}"
+        with torch.no_grad(), user_code(name):
+            output = getattr(model, method)(observations)
+        if not isinstance(output, Tensor):
+            raise ModelError(f"{name}: found {shown(output)}, expected a tensor")
+        if output.shape != shape:
+            raise ModelError(f"{name}: found a tensor of shape {tuple(output.shape)}, expected {shape}")
+    model.train(was_training)
+
+
+def _zeros(space: Space[Any], leading: tuple[int, ...], device: torch.device | None) -> Observations:
+    if isinstance(space, spaces.Dict):
+        return {key: _zeros(part, leading, device) for key, part in space.items()}
+    dtype = torch_dtype(space.dtype if isinstance(space, spaces.Box) else np.int32, "observations")
+    return torch.zeros(*leading, *(space.shape or ()), dtype=dtype, device=device)
 
 
 def _name_of(dtype: torch.dtype) -> str:

@@ -25,12 +25,12 @@ class DeterministicActor(Actor):
     """Deterministic policy: one action for each observation.
 
     Args:
-        observation_space: observation space of one agent; observations are flattened.
-        action_space: bounded action space of one agent.
-        options: section of the model in the run configuration.
+        observation_space: Observation space of one agent; observations are flattened.
+        action_space: Bounded action space of one agent.
+        options: Section of the model in the run configuration.
 
     Attributes:
-        components: number of components of an action.
+        components: Number of components of an action.
         centre, reach: ``[components]``: an action in the Box is ``centre + reach * action``.
     """
 
@@ -88,14 +88,14 @@ class SquashedActor(Actor):
 
 
 class Critic(nn.Module):
-    """Action-value function: one perceptron, or several side by side.
+    """Action-value function: one or several perceptrons.
 
     Args:
-        flatten: that of the policy, so that both share the running statistics of observations.
-        space: observation space of one agent.
-        components: number of components of an action.
-        options: section of the model in the run configuration; convolutions are shared by all estimates.
-        count: number of estimates, each by a separate perceptron.
+        flatten: That of the policy, so that both share the running statistics of observations.
+        space: Observation space of one agent.
+        components: Number of components of an action.
+        options: Section of the model in the run configuration; convolutions are shared by all estimates.
+        count: Number of estimates, each by a separate perceptron.
     """
 
     def __init__(

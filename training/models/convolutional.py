@@ -21,13 +21,13 @@ class Convolutional(TwoHeaded):
     See ``convolution_layers``. Initialised like the standard model.
 
     Args:
-        observation_space: observation space of one agent, a Box of images ``[channels, height, width]``.
-        num_outputs: number of outputs of the policy.
-        options: section of the model in the run configuration.
-        num_log_stds: number of logarithms of standard deviations, for actions in a Box.
+        observation_space: Observation space of one agent, a Box of images ``[channels, height, width]``.
+        num_outputs: Number of outputs of the policy.
+        options: Section of the model in the run configuration.
+        num_log_stds: Number of logarithms of standard deviations, for actions in a Box.
 
     Raises:
-        DefinitionError: observations are not images.
+        DefinitionError: If observations are not images.
     """
 
     def __init__(

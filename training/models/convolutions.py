@@ -19,8 +19,10 @@ def num_features(space: Space[Any], options: ConvolutionsConfig) -> int:
     for filters, size, stride, padding in _convolutions(options):
         height, width = ((n + 2 * padding - size) // stride + 1 for n in (height, width))
         if min(height, width) < 1:
-            found = f"{image_shape(space)} and kernel_size {options.kernel_size}"
-            raise DefinitionError(f"model.kernel_size: found images {found} without padding: nothing is left of them")
+            raise DefinitionError(
+                f"model.kernel_size: found {options.kernel_size} for images {image_shape(space)}, of which nothing is "
+                f"left without padding"
+            )
         channels = filters
     return channels * height * width
 
@@ -32,8 +34,8 @@ def convolution_layers(space: Space[Any], options: ConvolutionsConfig) -> list[n
     s maps height h to ceil(h / s).
 
     Args:
-        space: observation space ``[channels, height, width]``.
-        options: section of the model in the run configuration.
+        space: Observation space ``[channels, height, width]``.
+        options: Section of the model in the run configuration.
     """
     layers: list[nn.Module] = []
     inputs = image_shape(space)[0]
@@ -69,19 +71,19 @@ class OfImages(nn.Sequential):
         if torch.is_grad_enabled() and images.device.type == "cpu":  # faster there, but only with a backward pass
             images = images.contiguous(memory_format=torch.channels_last)
         outputs: Tensor = super().forward(images)  # type: ignore[no-untyped-call]
-        return outputs.reshape(*flat.shape[:-1], -1)
+        return outputs.reshape(*flat.shape[:-1], outputs.shape[-1])
 
 
 def image_shape(space: Space[Any]) -> tuple[int, int, int]:
     """Return the channels, height and width of image observations.
 
     Raises:
-        DefinitionError: they are not images.
+        DefinitionError: If they are not images.
     """
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         raise DefinitionError(
-            f"model.type 'convolutional': found the observation space {space}, expected a Box of "
-            "images [channels, height, width]; 'fully_connected' takes any space"
+            f"model.type: found 'convolutional' for the observation space {space}, expected a Box of images "
+            "[channels, height, width]; 'fully_connected' takes any space"
         )
     channels, height, width = space.shape
     return channels, height, width
@@ -93,15 +95,15 @@ def features_of(space: Space[Any], size: int, options: PerceptronConfig) -> tupl
     Without convolutions this is the identity.
 
     Args:
-        space: observation space of one agent.
-        size: number of elements of a flat observation: the layers take ``[..., size]``.
-        options: section of the model in the run configuration.
+        space: Observation space of one agent.
+        size: Number of elements of a flat observation: the layers take ``[..., size]``.
+        options: Section of the model in the run configuration.
 
     Returns:
         The layers, and their number of outputs.
 
     Raises:
-        DefinitionError: there are convolutions, and observations are not images.
+        DefinitionError: If there are convolutions, and observations are not images.
     """
     if not isinstance(options, ConvolutionsConfig):
         return nn.Identity(), size

@@ -30,7 +30,7 @@ class RowLayout(NamedTuple):
 
 @dataclass(frozen=True)
 class CriticRows:
-    """Input of a centralised critic, a row for each agent, in which agents share what they have in common.
+    """Input of a centralised critic, a row for each agent, with the shared elements stored once per replica.
 
     Row ``r`` consists of ``own[r]``, ``common[r // agents]`` and ``which[r % agents]``.
 
@@ -84,7 +84,7 @@ class CriticInput(nn.Module, ABC):
     """Module that computes the input of a centralised critic, a row for each agent of a policy tag.
 
     Attributes:
-        size: number of elements of a row.
+        size: Number of elements of a row.
         uses_global_state: True if rows are computed from the environment's global state.
     """
 
@@ -96,7 +96,7 @@ class CriticInput(nn.Module, ABC):
         """Return rows over step x replica x agent of the tag.
 
         Args:
-            rollout: the rollout.
+            rollout: The rollout.
             final: If True, rows ``[slots x ...]`` of the final states of truncated episodes.
         """
 
@@ -109,8 +109,8 @@ class SharedInput(CriticInput):
     """Features common to all agents of a replica, followed by a one-hot agent index.
 
     Args:
-        num_agents: number of agents of the policy tag.
-        shared: number of common features.
+        num_agents: Number of agents of the policy tag.
+        shared: Number of common features.
     """
 
     which: Tensor
@@ -125,7 +125,7 @@ class SharedInput(CriticInput):
         """Return common features ``[steps, num_envs, shared]`` float32.
 
         Args:
-            rollout: the rollout.
+            rollout: The rollout.
             final: If True, features ``[slots, ...]`` of the final states of truncated episodes.
         """
 
@@ -150,9 +150,9 @@ class JointObservations(SharedInput):
     """Concatenated observations of all agents of all tags; zeros for agents out of the episode.
 
     Args:
-        spaces: observation space of one agent, by policy tag.
-        counts: number of agents, by policy tag.
-        tag: policy tag whose values are estimated.
+        spaces: Observation space of one agent, by policy tag.
+        counts: Number of agents, by policy tag.
+        tag: Policy tag whose values are estimated.
     """
 
     def __init__(self, tag: str, spaces: Mapping[str, Space[Any]], counts: Mapping[str, int]) -> None:
@@ -179,8 +179,8 @@ class GlobalState(SharedInput):
     """Flattened and concatenated arrays of an environment's ``global_state``.
 
     Args:
-        num_agents: number of agents of the policy tag.
-        sizes: number of elements of each array in a replica, by name.
+        num_agents: Number of agents of the policy tag.
+        sizes: Number of elements of each array in a replica, by name.
     """
 
     uses_global_state = True
@@ -205,12 +205,13 @@ class GlobalState(SharedInput):
 class AgentSpecific(CriticInput):
     """Own observation of each agent, followed by the rows of another input.
 
-    The agent-specific global state of Yu et al. (2022, arXiv:2103.01955), without leaving out what both parts contain.
+    Agent-specific global state of Yu et al. (2022, arXiv:2103.01955), without removing features that both parts
+    contain.
 
     Args:
-        tag: policy tag whose values are estimated.
-        space: observation space of one of its agents.
-        shared: computes the features common to all agents.
+        tag: Policy tag whose values are estimated.
+        space: Observation space of one of its agents.
+        shared: Computes the features common to all agents.
     """
 
     def __init__(self, tag: str, space: Space[Any], shared: SharedInput) -> None:

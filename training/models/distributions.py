@@ -23,9 +23,9 @@ class Distribution(ABC):
     """Action distribution of a space, parametrised by the outputs of a policy.
 
     Attributes:
-        num_outputs: number of outputs of a policy.
-        num_log_stds: number of logarithms of standard deviations that follow them.
-        action_units: interpretation of the outputs by the fused step.
+        num_outputs: Number of outputs of a policy.
+        num_log_stds: Number of logarithms of standard deviations that follow them.
+        action_units: Interpretation of the outputs by the fused step.
     """
 
     num_outputs: int
@@ -64,9 +64,9 @@ class Distribution(ABC):
         """Sample actions with ``generator``, of the shape and dtype of :meth:`mode`.
 
         Args:
-            logits: see :meth:`log_prob_and_entropy`.
-            generator: random number generator; None: PyTorch's default.
-            mask: see :meth:`log_prob_and_entropy`.
+            logits: See :meth:`log_prob_and_entropy`.
+            generator: Random number generator; None: PyTorch's default.
+            mask: See :meth:`log_prob_and_entropy`.
 
         Returns:
             ``[..., parts]``: int64 choices, or float32 components of a Box.
@@ -77,8 +77,8 @@ class Categorical(Distribution):
     """Independent categorical choices, one or several, of ``sizes`` options each, with concatenated logits.
 
     As in the fused step, a masked choice has probability 0 whatever its logit, and log-probability -inf. If all choices
-    are masked, all are equally probable; so are the allowed ones if all their logits are -inf, and those that are +inf.
-    Half-precision logits are converted to float32.
+    are masked, all are equally probable. If all logits of allowed choices are -inf, these choices are equally probable;
+    so are choices with the logit +inf. Half-precision logits are converted to float32.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -129,9 +129,9 @@ def masked(logits: Tensor, mask: Tensor | None, dim: int = -1) -> Tensor:
     """Return the logits of one choice, finite where it is allowed and -inf elsewhere; 0 if nothing is allowed.
 
     Args:
-        logits: choices along ``dim``; returned in at least float32. NaN stays NaN.
-        mask: bool, of the same shape, False for choices that are not allowed; None: all are.
-        dim: axis of the choices.
+        logits: Choices along ``dim``; returned in at least float32. NaN stays NaN.
+        mask: Bool, of the same shape, False for choices that are not allowed; None: all are.
+        dim: Axis of the choices.
 
     Returns:
         Logits of the same shape.
@@ -150,11 +150,11 @@ class BoxUnits:
     Components that are not bounded on both sides are unchanged.
 
     Args:
-        space: action space.
+        space: Action space.
 
     Attributes:
         centre, reach: ``[components]`` float32: an element of the Box is ``centre + reach * number``.
-        log_reach: sum of the logarithms of ``reach``, the difference of log-densities between the units.
+        log_reach: Sum of the logarithms of ``reach``, the difference of log-densities between the units.
     """
 
     def __init__(self, space: spaces.Box) -> None:
@@ -184,8 +184,8 @@ class Gaussian(Distribution):
     """Independent normal components: means, followed by logarithms of standard deviations.
 
     Args:
-        components: number of components.
-        box: units of means and standard deviations; None: those of the actions themselves.
+        components: Number of components.
+        box: Units of means and standard deviations; None: those of the actions themselves.
     """
 
     def __init__(self, components: int, box: BoxUnits | None = None) -> None:
@@ -228,7 +228,7 @@ class SquashedGaussian(Distribution):
     arXiv:1812.05905, appendix C).
 
     Args:
-        box: units of the action space.
+        box: Units of the action space.
     """
 
     action_units: Units = "squashed"
@@ -279,9 +279,9 @@ def log_prob_of_tanh(drawn: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     """Return the log-density ``[...]`` of the hyperbolic tangents of normal samples ``drawn [..., components]``.
 
     Args:
-        drawn: samples before the hyperbolic tangent.
-        mean: means, of the same shape.
-        log_std: logarithms of the standard deviations, of the same shape.
+        drawn: Samples before the hyperbolic tangent.
+        mean: Means, of the same shape.
+        log_std: Logarithms of the standard deviations, of the same shape.
 
     Returns:
         ``[...]``, summed over components.
@@ -314,7 +314,7 @@ def distribution_of(space: Space[object], *, normalize: bool = False, squash: bo
     """Return the action distribution of a space.
 
     Args:
-        space: action space.
+        space: Action space.
         normalize: If True, means and standard deviations are in units of half the range of a Box.
         squash: If True, samples are squashed to a Box by the hyperbolic tangent, instead of clipped.
 
@@ -322,7 +322,7 @@ def distribution_of(space: Space[object], *, normalize: bool = False, squash: bo
         The distribution.
 
     Raises:
-        DefinitionError: the space is not a Box, a Discrete, or a one-dimensional MultiDiscrete that starts at 0.
+        DefinitionError: If the space is not a Box, a Discrete, or a one-dimensional MultiDiscrete that starts at 0.
     """
     if isinstance(space, spaces.Discrete) and int(space.start) == 0:
         return Categorical([int(space.n)])

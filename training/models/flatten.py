@@ -19,18 +19,18 @@ class Flatten(nn.Module):
     """Module that flattens observations to vectors.
 
     Args:
-        space: observation space of one agent: a Box or MultiDiscrete is flattened, a Discrete becomes a one-hot vector,
+        space: Observation space of one agent: a Box or MultiDiscrete is flattened, a Discrete becomes a one-hot vector,
             and the values of a Dict are concatenated, sorted by key.
         scale: If True, elements bounded by a Box are scaled to [-1, 1]. Else images of uint8, three axes of values from
-            0 to 255, are scaled to [0, 1], and others are as they are.
+            0 to 255, are scaled to [0, 1], and other elements are unchanged.
         normalize: If True, elements are then standardised by their running mean and variance, and clipped.
 
     Attributes:
-        size: length of the vector.
-        moments: running mean and variance, or None.
+        size: Length of the vector.
+        moments: Running mean and variance, or None.
 
     Raises:
-        DefinitionError: ``scale`` is set, and the space has no Box.
+        DefinitionError: If ``scale`` is set, and the space has no Box.
     """
 
     def __init__(self, space: Space[Any], scale: bool = False, normalize: bool = False) -> None:
@@ -38,7 +38,9 @@ class Flatten(nn.Module):
         is_dict = isinstance(space, spaces.Dict)
         parts = dict(sorted(space.items())) if isinstance(space, spaces.Dict) else {"": space}
         if scale and not any(isinstance(part, spaces.Box) for part in parts.values()):
-            raise DefinitionError(f"model.scale_observations: found the observation space {space}, expected a Box")
+            raise DefinitionError(
+                f"model.scale_observations: found true for the observation space {space}, expected a Box"
+            )
         self.keys = list(parts) if is_dict else None
         self.parts = nn.ModuleList(FlatPart(part, scale) for part in parts.values())
         self.size = sum(_size(part) for part in parts.values())
@@ -71,7 +73,7 @@ class FlatPart(nn.Module):
 
     def __init__(self, space: Space[Any], scale: bool) -> None:
         super().__init__()
-        self.dims = len(space.shape or ())
+        self.dims, self.size = len(space.shape or ()), _size(space)
         offset, factor = None, None
         self.is_image = isinstance(space, spaces.Box) and _is_image(space) and not scale
         if isinstance(space, spaces.Box) and (scale or self.is_image):
@@ -86,7 +88,7 @@ class FlatPart(nn.Module):
         if self.values is not None:
             return (observations.unsqueeze(-1) == self.values).float()
         leading = observations.shape[: observations.dim() - self.dims]
-        flat = observations.reshape(*leading, -1)
+        flat = observations.reshape(*leading, self.size)
         if self.offset is None or self.scale is None:
             return flat.float()
         if self.is_image:
@@ -112,6 +114,7 @@ def _bytes_to_one(space: spaces.Box) -> tuple[Tensor, Tensor]:
 def _bounds_to_one(space: spaces.Box) -> tuple[Tensor, Tensor]:
     """Return the offset to subtract from flat observations and the scale to multiply them with."""
     low, high = (torch.from_numpy(bound.reshape(-1).astype("float32")) for bound in (space.low, space.high))
-    bounded = torch.isfinite(low) & torch.isfinite(high) & (low < high)
-    offset = torch.where(bounded, 0.5 * (low + high), 0.0)
-    return offset, torch.where(bounded, 2.0 / (high - low), 1.0)
+    width = high - low
+    bounded = torch.isfinite(width) & (width > 0)  # the limits of float32, as in CartPole of Gymnasium, are no bounds
+    offset = torch.where(bounded, 0.5 * low + 0.5 * high, 0.0)
+    return offset, torch.where(bounded, 2.0 / width, 1.0)

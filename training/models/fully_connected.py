@@ -18,11 +18,11 @@ class FullyConnected(TwoHeaded):
     The gain of the last layer is 0.01 for the policy, which starts nearly uniform, and 1 for the value.
 
     Args:
-        observation_space: observation space of one agent; observations are flattened, and values of a Dict
+        observation_space: Observation space of one agent; observations are flattened, and values of a Dict
             concatenated.
-        num_outputs: number of outputs of the policy.
-        options: section of the model in the run configuration.
-        num_log_stds: number of logarithms of standard deviations, for actions in a Box.
+        num_outputs: Number of outputs of the policy.
+        options: Section of the model in the run configuration.
+        num_log_stds: Number of logarithms of standard deviations, for actions in a Box.
     """
 
     def __init__(

@@ -47,10 +47,10 @@ class MonotonicMixer(Mixer):
     ``units``; ``W1`` and ``w2`` are perceptrons with the hidden layers ``hidden``.
 
     Args:
-        agents: number of agents.
-        size: number of elements of a global state.
-        units: number of units of the mixing network.
-        hidden: widths of the hidden layers of the hypernetworks of the weights.
+        agents: Number of agents.
+        size: Number of elements of a global state.
+        units: Number of units of the mixing network.
+        hidden: Widths of the hidden layers of the hypernetworks of the weights.
         normalize: If True, states are standardised by their running mean and variance, and clipped.
     """
 

@@ -23,19 +23,18 @@ class PerceptronConfig(Section):
     activation: Activation = "tanh"
     """Activation function of the hidden layers."""
     scale_observations: bool = False
-    """If True, elements that the observation space bounds are scaled to [-1, 1] first."""
+    """If True, bounded elements of observations are scaled to [-1, 1] first."""
     normalize_observations: bool = False
     """If True, observations are standardised by their running mean and variance over all rollouts so far."""
     initialization: Initialization = "orthogonal"
     """Initialization of the weights.
 
     ``orthogonal`` or ``xavier``: with gain sqrt(2) in hidden layers, 1 in the last layer of a value function and 0.01
-    in the last layer of a policy; ``uniform``: the default of ``torch.nn.Linear``, biases included.
+    in the last layer of a policy; ``uniform``: the default of ``torch.nn.Linear``. Biases are 0, except those of
+    linear layers with ``uniform``.
     """
     layer_norm: bool = False
-    """If True, the outputs of each hidden layer of perceptrons are normalised before its activation (Ba et al. 2016,
-    arXiv:1607.06450).
-    """
+    """If True, layer normalisation precedes each activation in perceptrons (Ba et al. 2016, arXiv:1607.06450)."""
 
 
 class ActionsConfig(Section):
@@ -44,7 +43,7 @@ class ActionsConfig(Section):
     normalize_actions: bool = True
     """If True, means and standard deviations are in units of half the range of the Box, relative to its centre."""
     squash_actions: bool = False
-    """If True, samples are squashed to the Box by the hyperbolic tangent, instead of clipped."""
+    """If True, samples are squashed to the Box by tanh instead of clipped."""
 
 
 class GaussianConfig(ActionsConfig):
@@ -53,7 +52,7 @@ class GaussianConfig(ActionsConfig):
     initial_log_std: Annotated[float, Field(ge=-20.0, le=2.0)] = 0.0
     """Initial logarithm of the standard deviations."""
     state_dependent_std: bool = False
-    """If True, standard deviations are outputs of the network; else they are separate parameters."""
+    """If True, standard deviations are outputs of the network; else they are state-independent parameters."""
 
 
 class FullyConnectedConfig(PerceptronConfig, GaussianConfig):
@@ -74,11 +73,11 @@ class ConvolutionsConfig(PerceptronConfig):
     filters: list[Width] = [16, 32]
     """Number of output channels of each convolution."""
     kernel_size: Widths = 3
-    """Height and width of the convolution kernels, of all or one for each convolution."""
+    """Height and width of the convolution kernels, one for all or one per convolution."""
     stride: Widths = 2
-    """Step of the convolution kernels in both directions, of all or one for each convolution."""
+    """Stride in both directions, one for all or one per convolution."""
     padding: bool = True
-    """If True, images are padded with zeros by half the size of the kernel."""
+    """If True, inputs of convolutions are zero-padded by half the kernel size."""
 
     @field_validator("kernel_size", "stride")
     @classmethod
@@ -93,7 +92,7 @@ class ConvolutionalConfig(ConvolutionsConfig, GaussianConfig):
     """Convolutional networks for the policy and the value function."""
 
     trunk: Trunk = "separate"
-    """``separate``: policy and value function have layers of their own; ``shared``: only separate last layers."""
+    """``separate``: policy and value function have separate layers; ``shared``: only separate last layers."""
 
 
 class UnitsConfig(PerceptronConfig):
@@ -110,7 +109,7 @@ class RecurrentConfig(UnitsConfig, GaussianConfig):
     """Recurrent policy and value function."""
 
     trunk: Trunk = "shared"
-    """``separate``: policy and value function have perceptrons and units of their own; ``shared``: only last layers."""
+    """``separate``: policy and value function have separate layers and units; ``shared``: only separate last layers."""
 
 
 class GRUConfig(RecurrentConfig):
@@ -143,7 +142,7 @@ class CustomModelConfig(ActionsConfig):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Arguments of the constructor besides the observation space and the number of logits."""
+        """Keyword arguments of the constructor besides the observation space and the number of logits."""
         return dict(self.model_extra or {})
 
 
@@ -151,13 +150,13 @@ ACTION_VALUE_CONFIGS: dict[str, type[Section]] = {
     "fully_connected": PerceptronConfig,
     "convolutional": ConvolutionsConfig,
 }
-"""Sections of the models that are no actor-critics, by their ``type``."""
+"""Sections of the models of action values and deterministic policies, by ``type``."""
 
 TEAM_VALUE_CONFIGS: dict[str, type[Section]] = {
     **ACTION_VALUE_CONFIGS,
     **dict.fromkeys(("gru", "lstm", "mingru"), UnitsConfig),
 }
-"""Sections of the models of action values that learn from sequences, by their ``type``."""
+"""Sections of the models of value decomposition, by ``type``."""
 
 MODEL_CONFIGS: dict[str, type[Section]] = {
     "fully_connected": FullyConnectedConfig,

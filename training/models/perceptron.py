@@ -17,7 +17,7 @@ class Perceptron(nn.Sequential):
     """Linear layers with activations between them.
 
     Attributes:
-        native: native code of the layers on the CPU, a function of inputs and parameters, or None; copies share it.
+        native: Native code of the layers on the CPU, a function of inputs and parameters, or None; copies share it.
     """
 
     native: Callable[[Tensor, Sequence[Tensor]], Tensor] | None = None
@@ -36,9 +36,9 @@ class Perceptron(nn.Sequential):
 
 
 def runs_natively(inputs: Tensor) -> bool:
-    """Return True if native code takes the inputs: float32 on the CPU.
+    """Return True if native code supports the inputs: float32 on the CPU.
 
-    It does not within ``torch.func`` transforms, tracing and compilation, which see PyTorch's operators only.
+    Not within ``torch.func`` transforms, tracing and compilation, which require PyTorch's operators.
     """
     if inputs.device.type != "cpu" or inputs.dtype != torch.float32:
         return False
@@ -55,7 +55,7 @@ def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") 
 
     Args:
         weight: ``[outputs, inputs, ...]``, written in place.
-        gain: scale of the weights.
+        gain: Scale of the weights.
         how: ``"orthogonal"``, ``"xavier"`` or ``"uniform"``, in the order above.
     """
     if how == "orthogonal":
@@ -72,8 +72,8 @@ def hidden_layers(sizes: Sequence[int], options: PerceptronConfig) -> list[nn.Mo
     The gain of the initialization is sqrt(2).
 
     Args:
-        sizes: number of inputs, and of units of each layer.
-        options: activation, initialization, and whether layers are normalised.
+        sizes: Number of inputs, and of units of each layer.
+        options: Activation, initialization, and whether layers are normalised.
     """
     torch.empty(max((inputs * outputs for inputs, outputs in pairwise(sizes)), default=0))  # fail early
     layers: list[nn.Module] = []
@@ -91,9 +91,9 @@ def perceptron(sizes: Sequence[int], options: PerceptronConfig, last_gain: float
     The gain of the initialization is sqrt(2) in the hidden layers and ``last_gain`` in the last one.
 
     Args:
-        sizes: number of inputs, hidden units of each layer, and outputs.
-        options: activation and initialization.
-        last_gain: gain of the last layer.
+        sizes: Number of inputs, hidden units of each layer, and outputs.
+        options: Activation and initialization.
+        last_gain: Gain of the last layer.
 
     Returns:
         Linear layers with activations between them.

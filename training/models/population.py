@@ -18,21 +18,21 @@ from warpdrive.training.models.base import ActorCritic
 
 
 class Population(ActorCritic):
-    """Models of one kind, the members, whose parameters have a leading axis: ``[size, ...]``.
+    """Population of models of the same architecture, whose parameters have a leading axis: ``[size, ...]``.
 
     In rollouts each member acts in an equal slice of the replicas: member 0 in the first ``num_envs / size`` of them.
     Elsewhere, as in evaluations, member :attr:`best` acts. Buffers, such as running statistics of observations, are
     shared.
 
     Args:
-        members: feed-forward models of one kind.
+        members: Feed-forward models of the same architecture.
 
     Attributes:
-        size: number of members.
+        size: Number of members.
         best: ``[]`` int64, index of the member that acts outside of rollouts, initially 0.
 
     Raises:
-        DefinitionError: the models are recurrent.
+        DefinitionError: If the models are recurrent.
     """
 
     best: Tensor
@@ -67,8 +67,8 @@ class Population(ActorCritic):
         """Return the members' slices of a tensor of all replicas.
 
         Args:
-            tensor: rewards of a rollout, for example: ``[num_steps, num_envs, agents]``.
-            dim: axis of the replicas, 1 in this example.
+            tensor: Rewards of a rollout, for example: ``[num_steps, num_envs, agents]``.
+            dim: Axis of the replicas, 1 in this example.
 
         Returns:
             ``[size, ...]``: ``[size, num_steps, num_envs / size, agents]``.
@@ -87,10 +87,10 @@ class Population(ActorCritic):
         return found
 
     def call_members(self, method: str, observations: Observations) -> Any:
-        """Call a method of every member, each with observations of its own.
+        """Call a method of every member, each with its own observations.
 
         Args:
-            method: name of a method of the members, which takes observations.
+            method: Name of a method of the members, which takes observations.
             observations: ``[size, ..., *observation_shape]``, see :meth:`by_member`.
 
         Returns:
@@ -126,9 +126,9 @@ class PopulationInReplicas(ActorCritic):
     """Population in training replicas, where each member acts, and is replayed, in its slice.
 
     Args:
-        population: the population whose parameters are used.
-        num_envs: number of replicas, a multiple of the population's size.
-        num_agents: number of agents per replica.
+        population: The population whose parameters are used.
+        num_envs: Number of replicas, a multiple of the population's size.
+        num_agents: Number of agents per replica.
     """
 
     def __init__(self, population: Population, num_envs: int, num_agents: int) -> None:

@@ -22,9 +22,9 @@ class QNetwork(Actor):
     """Perceptron that estimates the value of every action. As an actor it is greedy.
 
     Args:
-        observation_space: observation space of one agent; observations are flattened.
-        choices: number of actions.
-        options: section of the model in the run configuration.
+        observation_space: Observation space of one agent; observations are flattened.
+        choices: Number of actions.
+        options: Section of the model in the run configuration.
     """
 
     def __init__(self, observation_space: Space[Any], choices: int, options: PerceptronConfig) -> None:
@@ -39,7 +39,7 @@ class QNetwork(Actor):
         return outputs
 
     def logits(self, observations: Observations) -> Tensor:
-        """See ``Actor``: action values scaled so far that sampling takes the best allowed action."""
+        """See ``Actor``: action values, scaled such that sampling selects the best allowed action."""
         outputs: Tensor = self(observations)
         return outputs * _GREEDY_LOGIT
 
@@ -78,9 +78,9 @@ class RecurrentQNetwork(QNetwork):
     """Perceptron, recurrent units and one linear layer that estimate the value of every action.
 
     Args:
-        observation_space: observation space of one agent; observations are flattened.
-        choices: number of actions.
-        options: section of the model in the run configuration.
+        observation_space: Observation space of one agent; observations are flattened.
+        choices: Number of actions.
+        options: Section of the model in the run configuration.
     """
 
     def __init__(self, observation_space: Space[Any], choices: int, options: UnitsConfig) -> None:
@@ -123,5 +123,5 @@ class RecurrentQNetwork(QNetwork):
     def _advanced(self, features: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         leading = features.shape[:-1]
         after: Tensor = self._cell(features.reshape(-1, features.shape[-1]), state.reshape(-1, self.state_size))
-        after = after.view(*leading, -1)
+        after = after.view(*leading, self.state_size)
         return self.value(after[..., : self.units]), after

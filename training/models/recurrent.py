@@ -1,9 +1,9 @@
 """Recurrent models.
 
 A recurrent actor-critic consists of three functions: encode observations, advance the state, and compute logits and
-values from it. ``forward_sequence`` thus does all but the second for all steps of a sequence at once. The model does
-not know replicas: ``RecurrentActor`` holds the state of each agent in a buffer with a fixed address, which is reset
-where ``timestep == 0`` and while the agent is out of the episode. CUDA graphs, evaluations, replays and checkpoints
+values from it. ``forward_sequence`` thus does all but the second for all steps of a sequence at once. The model is
+independent of replicas: ``RecurrentActor`` holds the state of each agent in a buffer at a fixed address, which is reset
+where ``timestep == 0`` and while the agent is inactive. CUDA graphs, evaluations, replays and checkpoints
 (``kept_between_steps``) therefore need no code for recurrent models.
 """
 
@@ -94,14 +94,15 @@ class RecurrentActorCritic(ActorCritic):
         features = self.encode(observations)
         leading = features.shape[:-1]
         after = self.advance(features.reshape(-1, features.shape[-1]), state.reshape(-1, self.state_size))
-        return self.heads(after.reshape(*leading, -1))[0], after.reshape(*leading, -1)
+        after = after.reshape(*leading, self.state_size)
+        return self.heads(after)[0], after
 
     def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
         """Return logits ``[..., num_logits]`` and values ``[...]`` of first observations of episodes."""
         features = self.encode(observations)
         rows = features.reshape(-1, features.shape[-1])
         state = self.advance(rows, rows.new_zeros(len(rows), self.state_size))
-        return self.heads(state.reshape(*features.shape[:-1], -1))
+        return self.heads(state.reshape(*features.shape[:-1], self.state_size))
 
     def logits(self, observations: Observations) -> Tensor:
         """See ``Actor``: observations are taken for the first of episodes."""
@@ -122,7 +123,7 @@ def states_after(
     """Return the recurrent states ``[T, n, state_size]`` after each step of sequences.
 
     Args:
-        advance: computes the next state ``[n, state_size]`` from features and a state.
+        advance: Computes the next state ``[n, state_size]`` from features and a state.
         features: ``[T, n, features]``.
         state: ``[n, state_size]``, before the first step.
         begins: ``[T, n]`` bool, True where the state is reset to zero before the step.
@@ -138,17 +139,17 @@ def states_after(
 
 
 class RecurrentActor(Actor):
-    """Recurrent model with its state in the replicas where it acts.
+    """Recurrent model with its state in a set of replicas.
 
-    The state of an agent is zero where an episode begins, and while the agent is out of the episode.
+    The state of an agent is zero where an episode begins, and while the agent is inactive.
 
     Args:
-        model: the acting model.
-        num_envs: number of replicas.
-        num_agents: number of agents per replica.
+        model: The acting model.
+        num_envs: Number of replicas.
+        num_agents: Number of agents per replica.
 
     Attributes:
-        kept: see ``Actor.kept_between_steps``.
+        kept: See ``Actor.kept_between_steps``.
     """
 
     kept = ("state",)
@@ -190,11 +191,11 @@ class Recurrent(RecurrentActorCritic):
     that of the value function's; each is the hidden state and, for an LSTM, the cell state.
 
     Args:
-        observation_space: observation space of one agent; observations are flattened, and values of a Dict
+        observation_space: Observation space of one agent; observations are flattened, and values of a Dict
             concatenated.
-        num_outputs: number of outputs of the policy.
-        options: section of the model in the run configuration.
-        num_log_stds: number of logarithms of standard deviations, for actions in a Box.
+        num_outputs: Number of outputs of the policy.
+        options: Section of the model in the run configuration.
+        num_log_stds: Number of logarithms of standard deviations, for actions in a Box.
 
     Attributes:
         std_is_constant: True if standard deviations do not depend on observations, or there are none.
@@ -249,9 +250,9 @@ class Cell(nn.Module):
     """Recurrent units.
 
     Attributes:
-        kind: key of :data:`CELLS`.
-        numbers: elements of the state per unit.
-        native: native code of the units on the CPU, a function of the arguments of ``sequence`` and of parameters, or
+        kind: Key of :data:`CELLS`.
+        numbers: Elements of the state per unit.
+        native: Native code of the units on the CPU, a function of the arguments of ``sequence`` and of parameters, or
             None; copies share it.
     """
 
@@ -269,14 +270,14 @@ class Cell(nn.Module):
         return states_after(self.advance, inputs, state, begins)
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        """Return :meth:`advance`, as native code if there is some."""
+        """Return :meth:`advance`, computed by native code if available."""
         if self.native is None or not runs_natively(inputs):
             return self.advance(inputs, state)
         going_on = torch.zeros(1, len(inputs), dtype=torch.bool)
         return self.native(inputs.unsqueeze(0), state, going_on, self._tensors())[0]
 
     def sequence(self, inputs: Tensor, state: Tensor, begins: Tensor) -> Tensor:
-        """Return :meth:`advance_sequence`, as native code if there is some."""
+        """Return :meth:`advance_sequence`, computed by native code if available."""
         if self.native is None or not runs_natively(inputs):
             return self.advance_sequence(inputs, state, begins)
         return self.native(inputs, state, begins, self._tensors())

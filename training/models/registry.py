@@ -23,11 +23,11 @@ def register_model(name: str, target: str | type[ActorCritic]) -> None:
     ```
 
     Args:
-        name: any name but those of built-in models.
-        target: the class, or its location as ``package.module:Class`` or ``path/to/file.py:Class``.
+        name: Any name but those of built-in models.
+        target: The class, or its location as ``package.module:Class`` or ``path/to/file.py:Class``.
 
     Raises:
-        DefinitionError: the name is that of a built-in model, or looks like a location.
+        DefinitionError: If the name is that of a built-in model, or looks like a location.
     """
     if name in MODEL_CONFIGS or ":" in name:
         ours = ", ".join(MODEL_CONFIGS)
@@ -44,7 +44,7 @@ def model_class(name: str) -> type[ActorCritic]:
     """Return the class of a registered name, ``package.module:Class`` or ``path/to/file.py:Class``.
 
     Raises:
-        DefinitionError: there is no such class; suggests the nearest existing name.
+        DefinitionError: If there is no such class; suggests the nearest existing name.
     """
     target = _registered.get(name, name)
     if isinstance(target, str) and ":" not in target:

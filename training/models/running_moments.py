@@ -1,4 +1,4 @@
-"""Running mean and variance of observed values, stored beside a model's parameters.
+"""Running mean and variance of observed values, stored with a model's parameters.
 
 Moments of observations are in a model's ``Flatten``, which critics and target networks share
 (``algorithms.common.target_network``), those of returns in the algorithm. ``Actor.observe`` includes a rollout after
@@ -29,13 +29,13 @@ class RunningMoments(nn.Module):
     """Standardisation by running mean and variance, initially 0 and 1.
 
     Args:
-        shape: shape of a row.
+        shape: Shape of a row.
 
     Attributes:
         mean: ``[*shape]`` float64.
         variance: ``[*shape]`` float64.
-        count: float64 scalar, number of observed rows.
-        process_group: process group whose rows are observed; all its processes have the same moments.
+        count: Float64 scalar, number of observed rows.
+        process_group: Process group whose rows are observed; all its processes have the same moments.
     """
 
     process_group: ProcessGroup = SINGLE_PROCESS
@@ -85,8 +85,8 @@ class RunningMoments(nn.Module):
         """Update the moments with rows of each part of the elements, one part after the other.
 
         Args:
-            parts: rows ``[rows, size]`` and their weights ``[rows]``, how often each row counts. Rows can be others in
-                each part, but the sum of their weights is the same.
+            parts: Rows ``[rows, size]`` and their weights ``[rows]``. Rows may differ between parts, but the sums of
+                weights are equal.
         """
         counts, means, squares = zip(*(_moments_of(*part) for part in parts), strict=True)
         self._include((counts[0], torch.cat(means), torch.cat(squares)))

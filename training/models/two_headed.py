@@ -19,11 +19,11 @@ class TwoHeaded(ActorCritic):
     """Policy and value function, with separate parameters or after a shared trunk.
 
     Args:
-        flatten: flattens observations to vectors.
-        trunk: shared layers; None: none, so that neither loss changes the other's parameters.
-        policy: maps the trunk's outputs, or the vector, to the parameters of the action distribution.
-        value: maps the same to one value estimate.
-        log_std: parametrisation of the standard deviations of actions in a Box.
+        flatten: Flattens observations to vectors.
+        trunk: Shared layers; None: none, so that neither loss changes the other's parameters.
+        policy: Maps the trunk's outputs, or the vector, to the parameters of the action distribution.
+        value: Maps the same to one value estimate.
+        log_std: Parametrisation of the standard deviations of actions in a Box.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class LogStd:
     """Logarithms of the standard deviations of actions in a Box.
 
     Attributes:
-        count: number of standard deviations.
-        initial: initial value.
+        count: Number of standard deviations.
+        initial: Initial value.
         depends_on_state: If True, the policy outputs differences from the parameters for each observation.
     """
 
@@ -96,9 +96,9 @@ def with_log_std(outputs: Tensor, log_std: Tensor | None, num_means: int) -> Ten
     code.
 
     Args:
-        outputs: policy outputs.
-        log_std: state-independent logarithms of standard deviations, or None.
-        num_means: number of means.
+        outputs: Policy outputs.
+        log_std: State-independent logarithms of standard deviations, or None.
+        num_means: Number of means.
 
     Returns:
         Means and logarithms of standard deviations, ``[..., num_means + m]``.

@@ -1,4 +1,4 @@
-"""Opponents: policy tags that act without learning, by past versions of a policy or a user-defined function."""
+"""Opponents: policy tags that are not trained, controlled by past versions of a policy or a user-defined function."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from warpdrive.training.policy import Policy
 
 __all__ = ["Opponent", "SelfPlay", "build_opponents"]
 
-_SEED = 700_000_001  # added to the run's: opponents are not drawn with the numbers of a policy
+_SEED = 700_000_001  # added to the run's: opponents and policies have different random numbers
 
 
 def build_opponents(
     config: RunConfig, env: EnvWrapper, policies: Mapping[str, Policy], share: Share
 ) -> dict[str, Opponent]:
-    """Build the actors of the tags that neither learn nor act at random.
+    """Build the actors of the tags that are neither trained nor random.
 
     Args:
-        config: run configuration, validated against the environment.
-        env: replicas of the rollouts.
-        policies: learning policies, by policy tag.
-        share: range of the replicas of ``env`` among all.
+        config: Run configuration, validated against the environment.
+        env: Replicas of the rollouts.
+        policies: Learning policies, by policy tag.
+        share: Range of the replicas of ``env`` among all.
 
     Returns:
         Opponents by policy tag.

@@ -10,12 +10,12 @@ from warpdrive.training.models.base import Actor
 
 
 class Opponent(ABC):
-    """Actor for the agents of a policy tag that does not learn.
+    """Actor for the agents of a policy tag that is not trained.
 
     Attributes:
-        actor: actor of rollouts.
-        model: actor of displayed episodes: for self-play the current version.
-        evaluation_model: actor of evaluations.
+        actor: Actor of rollouts.
+        model: Actor of displayed episodes: for self-play the current version.
+        evaluation_model: Actor of evaluations.
     """
 
     actor: Actor

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 SCALE = 400.0
-_PRIOR = 0.5  # a win and a loss, each of half a game, without which all wins would mean infinity
+_PRIOR = 0.5  # a win and a loss, each of half a game, without which the rating after only wins is infinite
 _STEPS = 60  # of bisection, from a range of a few thousand points: far below a point
 
 
@@ -25,9 +25,9 @@ def performance_rating(opponents: Sequence[float], scores: Sequence[float], game
     It maximises the likelihood, with a win and a loss of half a game each added against the mean opponent.
 
     Args:
-        opponents: ratings of the opponents, at least one.
-        scores: mean score per game against each.
-        games: number of games against each.
+        opponents: Ratings of the opponents, at least one.
+        scores: Mean score per game against each.
+        games: Number of games against each.
 
     Returns:
         The rating, on the Elo scale.
@@ -53,8 +53,8 @@ def league_ratings(scores: Sequence[Sequence[float]], games: Sequence[Sequence[i
     generalized Bradley-Terry models", Annals of Statistics 32), with one additional drawn game for each pair that met.
 
     Args:
-        scores: mean score per game of the row's player against the column's.
-        games: number of games; the diagonals are ignored.
+        scores: Mean score per game of the row's player against the column's.
+        games: Number of games; the diagonals are ignored.
     """
     players = range(len(scores))
     met = [[games[one][other] + 2 * _PRIOR if games[one][other] else 0.0 for other in players] for one in players]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PlayFunction = Callable[[Any, Any, str], Tensor]
 """``function(observations, env, tag)``, see docs/guides/self_play.md."""
-_EXACTLY = -20.0  # a logarithm of a standard deviation that moves nothing
+_EXACTLY = -20.0  # log standard deviation of a negligible noise
 
 
 class FunctionOpponent(Opponent):
@@ -47,7 +47,7 @@ class FunctionActor(Actor):
     """Actor that writes a function's logits, or deterministic logits of its actions, for the next step.
 
     Args:
-        function: see ``FunctionOpponent``.
+        function: See ``FunctionOpponent``.
     """
 
     def __init__(self, function: PlayFunction) -> None:
@@ -63,7 +63,7 @@ class FunctionActor(Actor):
         """See ``Actor``.
 
         Raises:
-            ActionError: the function returned neither actions nor logits.
+            ActionError: If the function returned neither actions nor logits.
         """
         returned = self.function(observations_of(env, tag), env, tag)
         where = env.logits(tag)

@@ -1,6 +1,6 @@
 """Self-play: agents that act as past versions of a policy.
 
-Versions are drawn and copied on the device; several act at once, each in a part of the replicas.
+Versions are sampled and copied on the device; several act at the same time, each in a part of the replicas.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class SelfPlay(Opponent):
     rollout ends within an episode, the episode continues with other versions.
 
     Args:
-        config: section of the tag in the run configuration.
-        learner: model whose versions act; it is never changed.
-        share: range of the replicas of the rollouts.
-        num_agents: number of agents of the tag per replica.
-        generator: random number generator of the selection, on the device.
+        config: Section of the tag in the run configuration.
+        learner: Model whose versions act; it is never changed.
+        share: Range of the replicas of the rollouts.
+        num_agents: Number of agents of the tag per replica.
+        generator: Random number generator of the selection, on the device.
 
     Attributes:
-        evaluation_model: versions of the pool from the newest to the oldest, each in a part of the replicas.
-        rating: last estimate of the learner's Elo rating; the initial policy has 0.
+        evaluation_model: Versions of the pool from the newest to the oldest, each in a part of the replicas.
+        rating: Last estimate of the learner's Elo rating; the initial policy has 0.
     """
 
     evaluation_model: Together
@@ -83,11 +83,11 @@ class SelfPlay(Opponent):
         """Return the learner's Elo rating from an evaluation against ``evaluation_model``: the higher return wins.
 
         Args:
-            learner: the learner's return in each episode, ``[episodes]``; replica ``i % replicas`` played episode
+            learner: The learner's return in each episode, ``[episodes]``; replica ``i % replicas`` played episode
                 ``i``.
-            opponent: returns of the agents of this tag, likewise.
-            ratings: result of :meth:`evaluated_ratings` when the evaluation began.
-            replicas: number of replicas.
+            opponent: Returns of the agents of this tag, likewise.
+            ratings: Result of :meth:`evaluated_ratings` when the evaluation began.
+            replicas: Number of replicas.
 
         Returns:
             The rating, on the Elo scale.
@@ -124,7 +124,7 @@ class SelfPlay(Opponent):
         self.rating = state.get("rating", 0.0)
         if self.pool.added:
             self._show_evaluation()
-        if state["device"] == self.generator.device.type:  # each kind of device has a generator of its own
+        if state["device"] == self.generator.device.type:  # each kind of device has a separate generator
             self.generator.set_state(state["generator"])
 
 
@@ -132,14 +132,14 @@ class Pool:
     """Last versions of a model, on the model's device.
 
     Args:
-        model: model whose parameters and persistent buffers are stored.
-        size: number of versions; a new one replaces the oldest.
-        recency: probability of selecting a version, relative to that of the next newer one.
+        model: Model whose parameters and persistent buffers are stored.
+        size: Number of versions; a new one replaces the oldest.
+        recency: Probability of selecting a version, relative to that of the next newer one.
 
     Attributes:
         versions: ``[size, *shape]``, by the names of the model's parameters and buffers.
-        added: number of versions added so far.
-        ratings: rating of the version in each slot.
+        added: Number of versions added so far.
+        ratings: Rating of the version in each slot.
     """
 
     def __init__(self, model: nn.Module, size: int, recency: float) -> None:
@@ -184,11 +184,11 @@ class Pool:
 
 
 class Together(Actor):
-    """Several models of one kind, each acting in a part of the replicas.
+    """Several models of the same architecture, each acting in a part of the replicas.
 
     Args:
-        members: models; the first acts in the first replicas of the run, and so on.
-        share: range of the local replicas; None: all, as many as there are observations.
+        members: Models; the first acts in the first replicas of the run, and so on.
+        share: Range of the local replicas; None: all, as many as there are observations.
     """
 
     def __init__(self, members: list[Actor], share: Share | None = None) -> None:

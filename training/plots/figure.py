@@ -48,9 +48,9 @@ class Line:
     """Line of a panel.
 
     Attributes:
-        label: label in the legend; "" if there is none.
-        curve: the values.
-        runs: number of runs that the curve is the mean of.
+        label: Label in the legend; "" if there is none.
+        curve: The values.
+        runs: Number of runs that the curve is the mean of.
     """
 
     label: str
@@ -65,15 +65,15 @@ def draw(runs: Sequence[LoggedRun], metrics: Sequence[str], smooth: int = 1) -> 
     configuration, all policy tags share a panel; for several, each tag has a panel, and each configuration a line.
 
     Args:
-        runs: at least one run.
-        metrics: names of logged metrics.
-        smooth: number of values in the moving average.
+        runs: At least one run.
+        metrics: Names of logged metrics.
+        smooth: Number of values in the moving average.
 
     Returns:
         A figure of matplotlib.
 
     Raises:
-        ConfigError: there is nothing to plot.
+        ConfigError: If there is nothing to plot.
     """
     groups = grouped(runs)
     panels = panels_of(runs, groups, metrics, smooth)
@@ -111,7 +111,7 @@ def check_output(path: Path) -> None:
     """Check that a file can be written as a figure.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: If it cannot.
     """
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
@@ -125,7 +125,7 @@ def looks_of(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
         label: (COLOURS[index % len(COLOURS)], STYLES[index // len(COLOURS) % len(STYLES)])
         for index, label in enumerate(labels or [""])
     }
-    looks.setdefault("", (COLOURS[-1], STYLES[0]))  # what belongs to no policy tag
+    looks.setdefault("", (COLOURS[-1], STYLES[0]))  # metrics without a policy tag
     return looks
 
 
@@ -135,13 +135,13 @@ def panels_of(
     """Return the lines of each panel, by its title.
 
     Args:
-        runs: all runs.
-        groups: the same, grouped.
-        metrics: names of logged metrics.
-        smooth: number of values in the moving average.
+        runs: All runs.
+        groups: The same, grouped.
+        metrics: Names of logged metrics.
+        smooth: Number of values in the moving average.
 
     Raises:
-        ConfigError: there is nothing to plot.
+        ConfigError: If there is nothing to plot.
     """
     several_tags = any(len(run.tags) > 1 for run in runs)
     panels: dict[str, list[Line]] = {}
@@ -162,10 +162,10 @@ def draw_panel(axes: Axes, title: str, lines: Sequence[Line], looks: dict[str, t
     """Draw the lines of a panel.
 
     Args:
-        axes: axes to draw on.
-        title: name of the metric, which also gives the unit.
-        lines: at least one line.
-        looks: colour and line style by label.
+        axes: Axes to draw on.
+        title: Name of the metric, which also gives the unit.
+        lines: At least one line.
+        looks: Colour and line style by label.
 
     Returns:
         The legend handles by label.

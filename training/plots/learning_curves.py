@@ -46,11 +46,11 @@ class LoggedRun:
     """Configuration and logged metrics of a run.
 
     Attributes:
-        name: name of the run configuration.
-        folder: folder of the run.
-        settings: configuration values by dotted keys.
-        tags: policy tags.
-        metrics: environment steps and values ``[2, n]``, by name, without missing values.
+        name: Name of the run configuration.
+        folder: Folder of the run.
+        settings: Configuration values by dotted keys.
+        tags: Policy tags.
+        metrics: Environment steps and values ``[2, n]``, by name, without missing values.
     """
 
     name: str
@@ -65,8 +65,8 @@ class Group:
     """Runs that differ only in the seed.
 
     Attributes:
-        label: label that distinguishes them from other runs.
-        runs: at least one run.
+        label: Label that distinguishes them from other runs.
+        runs: At least one run.
     """
 
     label: str
@@ -76,8 +76,8 @@ class Group:
         """Return the curve of a metric as far as all runs have logged it; None if one has not.
 
         Args:
-            metric: name of the metric.
-            smooth: number of values in the moving average.
+            metric: Name of the metric.
+            smooth: Number of values in the moving average.
         """
         logged = [run.metrics[metric] for run in self.runs if metric in run.metrics]
         if len(logged) < len(self.runs):
@@ -95,7 +95,7 @@ def read_runs(runs: Sequence[str | Path]) -> list[LoggedRun]:
     """Read the logs of runs, each once.
 
     Raises:
-        CheckpointError: a path is not a run, or the run has not logged anything yet.
+        CheckpointError: If a path is not a run, or the run has not logged anything yet.
     """
     folders = {run.path.resolve(): run for run in map(find_run, runs)}
     return [_read(folder) for folder in folders.values()]
@@ -118,7 +118,7 @@ def chosen_metrics(runs: Sequence[LoggedRun], wanted: Sequence[str]) -> list[str
     """Return the metrics selected by full names, by names without the policy tag, or by patterns with ``*``.
 
     Raises:
-        ConfigError: no run has logged a metric of such a name.
+        ConfigError: If no run has logged a metric of such a name.
     """
     logged = list(dict.fromkeys(name for run in runs for name in run.metrics))
     found: list[str] = []

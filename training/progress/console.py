@@ -28,11 +28,15 @@ class PlainConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(plain(segment.text), segment.style)
 
+    def on_broken_pipe(self) -> None:
+        """Raise ``BrokenPipeError``, where Rich exits with code 1: the command line has a code of its own for it."""
+        raise BrokenPipeError
+
 
 def is_live(console: Console) -> bool:
     """Return True if lines on a console can be drawn again.
 
-    ``FORCE_COLOR`` asks for colours in files and pipes, which have no cursor to move.
+    ``FORCE_COLOR`` turns on colours in files and pipes, which have no cursor to move.
     """
     is_forced = bool(os.environ.get("FORCE_COLOR")) and not console.file.isatty()
     return console.is_terminal and not (console.is_dumb_terminal or console.quiet or is_forced)

@@ -16,7 +16,7 @@ from rich.text import Text
 from warpdrive.training.progress.console import PlainConsole
 from warpdrive.training.progress.displays import Display, display_on
 from warpdrive.training.progress.work import PATIENCE, SECONDS_BETWEEN_LINES
-from warpdrive.training.reports import EvaluationReport, UpdateReport
+from warpdrive.training.reports import A_YEAR, EvaluationReport, UpdateReport
 from warpdrive.training.run.callbacks import Callback
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class TrainingProgress(Callback):
     """Callback that shows the progress of a run, within its block as a context manager.
 
     Args:
-        name: name of the run.
-        console: a bar and a table on a terminal and in a notebook, lines elsewhere; None: stderr.
+        name: Name of the run.
+        console: A bar and a table on a terminal and in a notebook, lines elsewhere; None: stderr.
         at_once: If True, a log names the run when it begins, instead of after two seconds.
     """
 
@@ -209,15 +209,15 @@ def shares(report: UpdateReport) -> str:
 
 def short(number: float) -> str:
     """Format a positive number with three digits: ``"870"``, ``"12.3k"``, ``"1.23M"``."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+    for unit, size in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
             return f"{number / size:.3g}{unit}" if number < 999.5 * size else f"{number / size:.0f}{unit}"
     return f"{number:.0f}"
 
 
 def clock(seconds: float) -> str:
-    """Format a duration as ``minutes:seconds``, with hours if there are any; ``"?"`` if it is not finite."""
-    if not math.isfinite(seconds):
+    """Format a duration as ``minutes:seconds``, with hours if there are any; ``"?"`` if it is more than a year."""
+    if not seconds < A_YEAR:
         return "?"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -42,10 +42,10 @@ class WorkProgress:
     stderr every few seconds.
 
     Args:
-        description: description of the work: ``"evaluating"``.
-        total: number of units; None: unknown, and the elapsed time is shown.
-        unit: name of the units: ``"episodes"``.
-        console: console of the display; None: stderr.
+        description: Description of the work: ``"evaluating"``.
+        total: Number of units; None: unknown, and the elapsed time is shown.
+        unit: Name of the units: ``"episodes"``.
+        console: Console of the display; None: stderr.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class WorkProgress:
                 self._show()
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield ``items``, counting each as done when the next one is asked for."""
+        """Yield ``items``, counting each as done when the next one is requested."""
         for item in items:
             yield item
             self.advance()

@@ -26,13 +26,13 @@ from warpdrive.training.replay.player.page import player_page
 from warpdrive.training.runtime.atomic_write import writing
 
 FORMATS = (".gif", ".mp4", ".html", ".png", ".svg")
-"""Endings of file names."""
+"""File extensions."""
 PICTURES = (".png", ".svg")
-"""Those of the picture of one step."""
+"""Extensions of pictures of one step."""
 MAX_FRAMES, MAX_BYTES = 1000, 1 << 30
 """Default maximum number of frames, and maximum size of all frames in bytes."""
 SLOWEST, FASTEST, SECONDS = 10.0, 30.0, 20.0
-"""Frames per second: the first, or more, up to the second, so that all frames take at most so many seconds."""
+"""Minimum and maximum frames per second, and the duration in seconds above which the minimum is exceeded."""
 THEMES = {"light": LIGHT, "dark": DARK}
 
 
@@ -206,7 +206,7 @@ def check_output(path: Path) -> None:
     """Check, before anything is rendered, that ``path`` can be written as an animation.
 
     Raises:
-        WarpDriveError: it cannot.
+        WarpDriveError: If it cannot.
     """
     check_path(output=path)
     suffix = path.suffix.lower()

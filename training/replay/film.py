@@ -13,7 +13,7 @@ from warpdrive.scene.scene import Scene, Shapes
 
 
 class Caption(NamedTuple):
-    """Words below the picture of a replica: title, replica and step; the end of the episode, or ""; the returns."""
+    """Text below the picture of a replica: title, replica and step; the end of the episode, or ""; the returns."""
 
     step: str
     ending: str
@@ -26,7 +26,7 @@ class Film:
     Args:
         env: The environment that draws them.
         recording: The recording.
-        title: The first words of each caption; "" for none.
+        title: The beginning of each caption; "" for none.
     """
 
     def __init__(self, env: Environment, recording: Recording, title: str = "") -> None:
@@ -43,7 +43,7 @@ class Film:
         """True if the states are drawn as scenes, not as figures or pixels."""
 
     def shapes(self, index: int) -> Shapes | None:
-        """Return what the ``draw`` kernel draws of all states of a replica, see ``Artist.shapes``; None without one."""
+        """Return the shapes of the ``draw`` kernel in all states of a replica, see ``Artist.shapes``, or None."""
         if self.env.draw is None:
             return None
         if self._shapes[index] is None:  # all states at once

@@ -1,6 +1,6 @@
 """Frames of films: the replicas of a recording side by side, with captions.
 
-Replicas whose episode has ended wait for the longest.
+Replicas whose episode has ended keep their last picture until the longest has ended.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Frames:
         elif count > 1:
             scale = min(1.0, (WIDTH - gaps) / (self.columns * natural_width))
         self._artist = Artist(film.env, scale, palette)
-        # An ending that does not fit behind the step has a line of its own, from the first frame on.
+        # An ending that does not fit behind the step has a separate line, from the first frame on.
         self._endings_apart = False
         longest = [self._lines(index, length)[0] for index, length in enumerate(film.lengths)]
         self._endings_apart = not all(fits_in_bold(line, round(scale * natural_width)) for line in longest)

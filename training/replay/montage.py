@@ -29,7 +29,7 @@ class Panel:
 
     Attributes:
         picture: ``[height, width, 3]`` uint8.
-        lines: captions below it, the first line in bold type.
+        lines: Captions below it, the first line in bold type.
     """
 
     picture: Frame
@@ -40,9 +40,9 @@ def columns_for(count: int, width: int, height: int) -> int:
     """Return the best number of columns for ``count`` pictures: close to the preferred ratio, with few gaps.
 
     Args:
-        count: number of pictures.
-        width: width of each in pixels.
-        height: height of each in pixels.
+        count: Number of pictures.
+        width: Width of each in pixels.
+        height: Height of each in pixels.
 
     Returns:
         The number of columns, from 1 to ``count``.

@@ -1,4 +1,4 @@
-"""Animations of episodes: played by trained policies or read from a file, drawn with the environment's ``render``."""
+"""Animations of episodes, played by trained policies or read from a file, and drawn by the environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from warpdrive import registry
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.environment import Environment
-from warpdrive.errors import WarpDriveError
+from warpdrive.errors import WarpDriveError, shown
 from warpdrive.recording.recording import FORMATS as RECORDING_FORMATS, Recording
 from warpdrive.spaces import observation_arrays
 from warpdrive.training.config.named_code import check_named_code
@@ -25,7 +25,7 @@ SMALL = 1 << 18
 
 
 def can_render(env: Environment) -> bool:
-    """Return True if ``env`` implements ``render``."""
+    """Return True if ``env`` has a ``draw`` kernel or implements ``render``."""
     return env.can_render
 
 
@@ -57,22 +57,22 @@ def replay(
     ```
 
     Args:
-        source: actor or recording: a Trainer, or a run or a checkpoint, as accepted by ``Trainer.load``; an EnvWrapper,
+        source: Actor or recording: a Trainer, or a run or a checkpoint, as accepted by ``Trainer.load``; an EnvWrapper,
             which samples from its current logits, uniformly at random if it is new; or a Recording, or its file.
-        output: file to write: ``.gif``, ``.mp4``, ``.html``, or ``.png`` or ``.svg`` for the picture of a step; or
+        output: File to write: ``.gif``, ``.mp4``, ``.html``, or ``.png`` or ``.svg`` for the picture of a step; or
             several of them; None: no file.
-        replicas: number or indices of the replicas shown side by side. None: one; for a recording all.
-        episodes: number of consecutive episodes, with seeds that count up from ``seed``.
-        seed: seed of the first episode; None: the run's seed.
-        random: policy tags whose agents act uniformly at random instead.
+        replicas: Number or indices of the replicas shown side by side. None: one; for a recording all.
+        episodes: Number of consecutive episodes, with seeds that count up from ``seed``.
+        seed: Seed of the first episode; None: the run's seed.
+        random: Policy tags whose agents act uniformly at random instead.
         deterministic: If True, take the most probable action instead of sampling.
-        env: environment that renders a recording, if it was passed as an object; else it is created by its name.
-        fps: frames per second; None: 10, or up to 30 if it would take longer than 20 seconds.
-        width: width of the whole image in pixels; None: that of ``render``, for several side by side at most 960.
-        max_frames: maximum number of frames, for which steps are skipped; None: 1000, or as many as fit 1 GiB.
-        theme: colours of frames drawn as scenes, ``"light"`` or ``"dark"``; pages follow the browser's.
-        step: step shown by ``.png`` and ``.svg``; None: at half of the episode.
-        console: console for the progress of drawing, if it takes more than two seconds; None: stderr.
+        env: Environment that renders a recording, if it was passed as an object; else it is created by its name.
+        fps: Frames per second; None: 10, or up to 30 if it would take longer than 20 seconds.
+        width: Width of the whole image in pixels; None: that of ``render``, for several side by side at most 960.
+        max_frames: Maximum number of frames, for which steps are skipped; None: 1000, or as many as fit 1 GiB.
+        theme: Colours of frames drawn as scenes, ``"light"`` or ``"dark"``; pages follow the browser's.
+        step: Step shown by ``.png`` and ``.svg``; None: at half of the episode.
+        console: Console for the progress of drawing, if it takes more than two seconds; None: stderr.
         trust: If True, code named by a run or recording may be executed even if it is not known here, see
             docs/project/security.md.
 
@@ -80,8 +80,8 @@ def replay(
         The animation.
 
     Raises:
-        TrustError: the run or recording names code that is not known here.
-        WarpDriveError: there is no such run or replica, the environment has no ``draw`` kernel and no
+        TrustError: If the run or recording names code that is not known here.
+        WarpDriveError: If there is no such run or replica, the environment has no ``draw`` kernel and no
             ``render``, or ``output`` cannot be written.
     """
     outputs = [output] if isinstance(output, (str, Path)) else list(output or ())
@@ -111,8 +111,13 @@ def is_recording(path: str | Path) -> bool:
 
 def loaded(source: Source | str | Path, trust: bool = False) -> Source:
     """Return a replay source, loaded from its file or folder if necessary. For ``trust`` see :func:`replay`."""
-    if not isinstance(source, (str, Path)):
+    if isinstance(source, (Trainer, EnvWrapper, Recording)):
         return source
+    if not isinstance(source, (str, Path)):
+        raise WarpDriveError(
+            f"source is {shown(source)}, expected a Trainer, an EnvWrapper, a Recording, or the path of a run, a "
+            "checkpoint or a recording"
+        )
     if is_recording(source):
         return Recording.load(source)
     return Trainer.load(source, trust=trust, to_train=False)
@@ -122,16 +127,16 @@ def environment_of(source: Source, env: Environment | None = None, trust: bool =
     """Return the environment that renders: ``env`` if given, else that of ``source``.
 
     Args:
-        source: actor or recording.
-        env: environment that renders; None: that of ``source``.
-        trust: see :func:`replay`.
+        source: Actor or recording.
+        env: Environment that renders; None: that of ``source``.
+        trust: See :func:`replay`.
 
     Returns:
         The environment.
 
     Raises:
-        WarpDriveError: a recording does not say how to create its environment.
-        TrustError: a recording names code that is not known here.
+        WarpDriveError: If a recording does not name its environment.
+        TrustError: If a recording names code that is not known here.
     """
     if env is not None:
         return env
@@ -160,18 +165,18 @@ def record_episodes(
     """Return a recording of each episode.
 
     Args:
-        source: actor or recording, see :func:`replay`.
-        replicas: see :func:`replay`.
-        episodes: see :func:`replay`.
-        seed: see :func:`replay`.
-        random: see :func:`replay`.
-        deterministic: see :func:`replay`.
+        source: Actor or recording, see :func:`replay`.
+        replicas: See :func:`replay`.
+        episodes: See :func:`replay`.
+        seed: See :func:`replay`.
+        random: See :func:`replay`.
+        deterministic: See :func:`replay`.
 
     Returns:
         One recording per episode.
 
     Raises:
-        WarpDriveError: episodes are to be played with a source that cannot play them.
+        WarpDriveError: If ``episodes`` or one of the options after it is given without a Trainer.
     """
     if isinstance(source, Trainer):
         first = source.config.trainer.seed if seed is None else seed
@@ -197,7 +202,7 @@ def check_render(env: Environment) -> None:
     """Check that an environment can be rendered.
 
     Raises:
-        WarpDriveError: it has no ``render``.
+        WarpDriveError: If it has neither a ``draw`` kernel nor ``render``.
     """
     if not can_render(env):
         raise WarpDriveError(
@@ -216,22 +221,22 @@ def draw_recordings(
     theme: str = "light",
     console: Console | None = None,
 ) -> Animation:
-    """Draw recordings one after the other with ``env.render``, the replicas of each side by side.
+    """Draw recordings one after the other, the replicas of each side by side.
 
     Args:
-        env: environment that renders.
-        recordings: recordings of episodes.
-        fps: see :func:`replay`.
-        width: see :func:`replay`.
-        max_frames: see :func:`replay`.
-        theme: see :func:`replay`.
-        console: see :func:`replay`.
+        env: Environment that renders.
+        recordings: Recordings of episodes.
+        fps: See :func:`replay`.
+        width: See :func:`replay`.
+        max_frames: See :func:`replay`.
+        theme: See :func:`replay`.
+        console: See :func:`replay`.
 
     Returns:
         The animation.
 
     Raises:
-        WarpDriveError: the environment has no ``render``.
+        WarpDriveError: If the environment has neither a ``draw`` kernel nor ``render``.
     """
     check_render(env)
     titles = [f"episode {number + 1} of {len(recordings)}" for number in range(len(recordings))]

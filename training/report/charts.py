@@ -16,6 +16,8 @@ from warpdrive.training.plots.learning_curves import Curve, Group, LoggedRun, Nu
 from warpdrive.training.report.svg import Plots, Values
 
 _POINTS, _BINS = 250, 24
+_LARGEST = 1e300
+"""Largest magnitude in a histogram: differences of larger numbers, and margins around them, overflow."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,10 @@ class Chart:
     """Plot with its title and legend, as HTML.
 
     Attributes:
-        title: title, plain text.
-        unit: unit of the y axis, plain text, or "".
+        title: Title, plain text.
+        unit: Unit of the y axis, plain text, or "".
         svg: ``svg`` element.
-        legend: colour and line style of each label.
+        legend: Colour and line style of each label.
     """
 
     title: str
@@ -41,10 +43,10 @@ def metric_charts(
     """Return a chart for each logged metric whose name begins with one of ``prefixes``, in their order.
 
     Args:
-        plots: plots of the page.
-        runs: all runs.
-        groups: the same, grouped; each group is a line, the mean with a band from minimum to maximum.
-        prefixes: beginnings of names.
+        plots: Plots of the page.
+        runs: All runs.
+        groups: The same, grouped; each group is a line, the mean with a band from minimum to maximum.
+        prefixes: Beginnings of names.
 
     Returns:
         The charts. Metrics that a group has not logged in all of its runs are left out of it.
@@ -72,12 +74,13 @@ def distribution_chart(plots: Plots, title: str, unit: str, values: Mapping[str,
     """Return histograms of values, as shares of all episodes.
 
     Args:
-        plots: plots of the page.
-        title: title.
-        unit: label of the x axis.
-        values: values by label; not all empty.
+        plots: Plots of the page.
+        title: Title.
+        unit: Label of the x axis.
+        values: Values by label; not all empty.
     """
-    found = {label: np.asarray(numbers, np.float64) for label, numbers in values.items() if numbers}
+    numbers_of = {label: np.asarray(numbers, np.float64) for label, numbers in values.items() if numbers}
+    found = {label: np.clip(numbers, -_LARGEST, _LARGEST) for label, numbers in numbers_of.items()}
     edges, names = _bins_of(np.concatenate(list(found.values())))
     shares = {label: np.histogram(numbers, edges)[0] / len(numbers) for label, numbers in found.items()}
     looks = looks_of(list(shares))
@@ -108,7 +111,13 @@ def _bins_of(values: Numbers) -> tuple[Numbers, list[str]]:
     if np.all(values == np.round(values)) and np.ptp(values) < _BINS and abs(values[0]) < 1e9:
         integers = np.arange(values.min(), values.max() + 1)
         return np.append(integers, integers[-1] + 1) - 0.5, [f"{integer:.0f}" for integer in integers]
-    edges = np.histogram_bin_edges(values, _BINS)
+    least, most = float(values.min()), float(values.max())
+    size = max(abs(least), abs(most))
+    if most - least < 1e-9 * size:  # they differ by rounding, and NumPy makes no bins narrower than that
+        around = max(0.5, 1e-6 * size)
+        edges = np.linspace(least - around, most + around, _BINS + 1)
+    else:
+        edges = np.histogram_bin_edges(values, _BINS)
     return edges, [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
 
 

@@ -21,13 +21,13 @@ class Contents:
     """Contents of a run folder; missing and malformed files are empty.
 
     Attributes:
-        logged: logged metrics.
-        settings: complete configuration by dotted keys.
-        nested: complete configuration.
+        logged: Logged metrics.
+        settings: Complete configuration by dotted keys.
+        nested: Complete configuration.
         summary: ``summary.json``.
         in_progress: True if a process trains in the run.
         evaluations: ``evaluation.json``, which is written when a run has finished.
-        episodes: columns of ``evaluation_episodes.csv`` by name.
+        episodes: Columns of ``evaluation_episodes.csv`` by name.
         machine: ``machine.json``.
     """
 
@@ -87,7 +87,7 @@ def read_contents(runs: Sequence[str | Path]) -> list[Contents]:
     """Read run folders, each once.
 
     Raises:
-        CheckpointError: a path is not a run, or the run has not logged anything yet.
+        CheckpointError: If a path is not a run, or the run has not logged anything yet.
     """
     return [_read(logged) for logged in read_runs(runs)]
 

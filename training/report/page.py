@@ -1,6 +1,6 @@
-"""Page of a report: one HTML file that loads nothing, and runs one script, which shows the values of charts.
+"""Page of a report: one self-contained HTML file, with one script that shows the values of charts.
 
-Everything that comes from a run folder is escaped: it may be that of a stranger.
+All text from a run folder is escaped, since the run may be from an untrusted source.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def report_page(runs: Sequence[Contents], beside: Path) -> str:
     """Return the page.
 
     Args:
-        runs: at least one run; those that differ only in the seed share their curves.
-        beside: folder of the page, to which links to animations are relative.
+        runs: At least one run; those that differ only in the seed share their curves.
+        beside: Folder of the page, to which links to animations are relative.
 
     Returns:
         The HTML.

@@ -32,7 +32,7 @@ _VARIABLES |= {colour.lower(): f"var(--c{number})" for number, colour in enumera
 
 
 def variable_of(colour: str) -> str:
-    """Return the variable of the page that stands for a colour."""
+    """Return the CSS variable of a colour."""
     return _VARIABLES[colour.lower()]
 
 
@@ -41,8 +41,8 @@ class Values:
     """Values of a line that the page shows under the pointer.
 
     Attributes:
-        label: label of the line; "" if there is only one.
-        colour: colour in the figure.
+        label: Label of the line; "" if there is only one.
+        colour: Colour in the figure.
         mean: ``[n]``, one for each place on the x axis; masked where the line has none.
         low: ``[n]``, lower end of the range, or None.
         high: ``[n]``, upper end of the range, or None.
@@ -78,12 +78,12 @@ class Plots:
         """Return a plot as SVG, with its values for the script of the page.
 
         Args:
-            draw: draws on the axes.
-            x_label: label of the x axis.
-            title: description for screen readers.
+            draw: Draws on the axes.
+            x_label: Label of the x axis.
+            title: Description for screen readers.
             at: ``[n]``, places on the x axis whose values can be read.
-            names: their text.
-            lines: the values there.
+            names: Their text.
+            lines: The values there.
 
         Returns:
             An ``svg`` element. Its colours are variables of the page: ``--c0`` and following, ``--line``.

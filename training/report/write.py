@@ -16,14 +16,14 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None) -
     """Write the report of one run, or of several that are compared.
 
     Args:
-        runs: run folders, or names of runs.
+        runs: Run folders, or names of runs.
         output: HTML file; None: ``report.html`` in the folder of the run if there is only one, otherwise here.
 
     Returns:
         The path of the file.
 
     Raises:
-        CheckpointError: a path is not a run, or the run has not logged anything yet.
+        CheckpointError: If a path is not a run, or the run has not logged anything yet.
     """
     contents = read_contents(runs)
     if output is None:

@@ -20,11 +20,11 @@ class ActorCopies:
     """Copies of actors with the weights of the last refresh.
 
     Args:
-        originals: actors by policy tag.
-        device: device of the copies.
+        originals: Actors by policy tag.
+        device: Device of the copies.
 
     Attributes:
-        actors: the copies, by policy tag.
+        actors: The copies, by policy tag.
     """
 
     def __init__(self, originals: Mapping[str, Actor], device: torch.device) -> None:

@@ -29,7 +29,7 @@ class OrnsteinUhlenbeckConfig(Section):
     std: NonNegativeSchedule = 0.2
     """Standard deviation of the increment of each step."""
     decay: FractionSchedule = 0.15
-    """Fraction of the noise that decays in a step."""
+    """Fraction by which the noise decays in each step."""
 
 
 class GaussianNoiseConfig(Section):
@@ -52,11 +52,11 @@ class EpsilonGreedy(Actor):
     durations.
 
     Args:
-        model: action-value function.
+        model: Action-value function.
         repeats: True if ``repeat`` may be nonzero; else exploration is ordinary epsilon-greedy.
 
     Attributes:
-        epsilon, repeat: scalars on the device, changed in place.
+        epsilon, repeat: Scalars on the device, changed in place.
     """
 
     epsilon: Tensor
@@ -95,7 +95,7 @@ class EpsilonGreedy(Actor):
             anything = torch.full_like(values, 1.0 / values.shape[-1])
         else:
             values = masked(values, mask)
-            anything = mask / mask.sum(-1, keepdim=True).clamp(min=1)  # agents out of the episode may do nothing
+            anything = mask / mask.sum(-1, keepdim=True).clamp(min=1)  # all actions of inactive agents may be masked
         if self.repeats:
             last = env.actions(tag).long().unsqueeze(-1)
             again = torch.zeros_like(values).scatter_(-1, last, 1.0)
@@ -107,7 +107,7 @@ class EpsilonGreedy(Actor):
 
 
 def _mixed(epsilon: Tensor, anything: Tensor, values: Tensor) -> Tensor:
-    """Return log-probabilities of actions: ``anything`` with probability epsilon, else the best one."""
+    """Return log-probabilities of actions: ``anything`` with probability epsilon, else the best action."""
     best = torch.zeros_like(values).scatter_(-1, values.argmax(-1, keepdim=True), 1.0)
     return (epsilon * anything + (1.0 - epsilon) * best).log()
 
@@ -116,11 +116,11 @@ class NoisyActor(Actor):
     """Actor that adds noise to a policy's actions.
 
     Args:
-        model: the policy.
-        noise: exploration noise, see below.
+        model: The policy.
+        noise: Exploration noise, see below.
 
     Attributes:
-        at_random: bool scalar on the device, changed in place: if True, agents act uniformly at random instead.
+        at_random: Bool scalar on the device, changed in place: if True, agents act uniformly at random instead.
     """
 
     at_random: Tensor
@@ -146,10 +146,10 @@ class UniformAtFirst(Actor):
     """Actor that acts uniformly at random at first, then as a policy.
 
     Args:
-        model: the policy.
+        model: The policy.
 
     Attributes:
-        at_random: bool scalar on the device, changed in place: if True, agents act uniformly at random.
+        at_random: Bool scalar on the device, changed in place: if True, agents act uniformly at random.
     """
 
     at_random: Tensor
@@ -178,10 +178,10 @@ class GaussianNoise(nn.Module):
     """Gaussian noise, independent in each step.
 
     Args:
-        config: section of the noise.
+        config: Section of the noise.
 
     Attributes:
-        std: scalar on the device.
+        std: Scalar on the device.
     """
 
     std: Tensor
@@ -199,9 +199,9 @@ class GaussianNoise(nn.Module):
         """Return the means of the next samples, given those of the policy.
 
         Args:
-            means: means of the policy.
-            env: the acting replicas.
-            tag: policy tag.
+            means: Means of the policy.
+            env: The acting replicas.
+            tag: Policy tag.
 
         Returns:
             Means of the same shape.
@@ -216,12 +216,12 @@ class OrnsteinUhlenbeckNoise(nn.Module):
     sample and the policy's action then.
 
     Args:
-        config: section of the noise.
+        config: Section of the noise.
         shape: ``[num_envs, agents of the tag, components]``.
 
     Attributes:
-        std, decay: scalars on the device.
-        kept: see ``Actor.kept_between_steps``.
+        std, decay: Scalars on the device.
+        kept: See ``Actor.kept_between_steps``.
     """
 
     kept = ("before",)
@@ -246,9 +246,9 @@ class OrnsteinUhlenbeckNoise(nn.Module):
         """Return the means of the next samples, given those of the policy.
 
         Args:
-            means: means of the policy.
-            env: the acting replicas.
-            tag: policy tag.
+            means: Means of the policy.
+            env: The acting replicas.
+            tag: Policy tag.
 
         Returns:
             Means of the same shape.

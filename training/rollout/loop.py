@@ -1,9 +1,9 @@
 """Rollout collection on the device: policies act and the environment steps without host synchronisation.
 
-On the CPU, native code takes all steps of a rollout in one call where it knows the models (``compiled/rollout.py``).
+On the CPU, native code takes all steps of a rollout in one call if it supports the models (``compiled/rollout.py``).
 
 In each step the policies read the current observations and write the sampler's logits, and one launch samples, steps
-and records into slot ``rollout.step``, an index on the device. A step thus depends on nothing on the host, and is the
+and records into slot ``rollout.step``, an index on the device. A step thus depends on no values on the host, and is the
 same work at the same addresses every time: it is captured as a CUDA graph. It is captured anew if a model or the
 address of a parameter changes. ``act`` sets the units of continuous actions before each step, as actors of several
 kinds may act in turn in one environment.
@@ -46,11 +46,11 @@ class RolloutLoop:
     """Repeats one step of a rollout, which reads and writes only fixed device addresses.
 
     Args:
-        env: the replicas.
-        rollout: rollout of ``env``.
-        graphs: captures the step as a CUDA graph if possible.
-        after_step: device work after each step, at fixed addresses; part of the step.
-        native: returns a function that takes all steps at once, if there is one; None: each step is taken by itself.
+        env: The replicas.
+        rollout: Rollout of ``env``.
+        graphs: Captures the step as a CUDA graph if possible.
+        after_step: Device work after each step, at fixed addresses; part of the step.
+        native: Returns a function that takes all steps in one call, or None; None: steps are taken one by one.
     """
 
     def __init__(

@@ -23,11 +23,11 @@ class RolloutCopy:
     """Copy of a rollout on another device, refreshed on request.
 
     Args:
-        source: the rollout.
-        device: device of the copy.
+        source: The rollout.
+        device: Device of the copy.
 
     Attributes:
-        rollout: the copy, for reading only. The addresses of its tensors do not change.
+        rollout: The copy, for reading only. The addresses of its tensors do not change.
     """
 
     def __init__(self, source: Rollout, device: torch.device) -> None:

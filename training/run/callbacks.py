@@ -29,21 +29,21 @@ class Callback:
     trainer.train(callbacks=[BestReturn()])
     ```
 
-    All are called in the training thread, which waits meanwhile. Reading has no side effects, nor have
-    ``trainer.evaluate`` and ``trainer.fetch_episode``; results stay bitwise equal. A callback that raises ends the run
-    after the current update, with a checkpoint and a summary as at its end, and then its exception is raised;
-    KeyboardInterrupt ends the run in the same way as Ctrl-C.
+    All methods are called in the training thread and block it. Reading, ``trainer.evaluate`` and
+    ``trainer.fetch_episode`` have no side effects: results stay bitwise equal. An exception in a callback ends the run
+    after the current update, with a checkpoint and a summary as usual, and is then raised; KeyboardInterrupt ends the
+    run in the same way as Ctrl-C.
 
-    With several processes they are called on rank 0, whose replicas ``trainer.env`` and ``trainer.rollout`` hold; there
-    ``trainer.save`` saves the state of all.
+    With several processes they are called on rank 0; ``trainer.env`` and ``trainer.rollout`` then hold its replicas
+    only, while ``trainer.save`` saves the state of all.
     """
 
     def on_start(self, trainer: Trainer, run_folder: Path) -> None:
-        """Called when the folder of the run exists, before the first rollout.
+        """Called when the run folder has been created, before the first rollout.
 
         Args:
-            trainer: the trainer.
-            run_folder: folder of the run.
+            trainer: The trainer.
+            run_folder: Folder of the run.
         """
 
     def on_rollout_start(self, trainer: Trainer) -> None:
@@ -56,7 +56,7 @@ class Callback:
     def on_rollout(self, trainer: Trainer) -> None:
         """Called after every rollout, before the policies are trained on ``trainer.rollout``.
 
-        Its tensors are on the device, and the next rollout overwrites them: reading their values synchronises with a
+        Its tensors are on the device, and the next rollout overwrites them. Reading their values synchronises with the
         GPU.
         """
 
@@ -67,43 +67,43 @@ class Callback:
         ``trainer.updates``.
 
         Args:
-            trainer: the trainer.
-            report: metrics, steps and time left.
+            trainer: The trainer.
+            report: Metrics, steps and time left.
         """
 
     def on_evaluation_progress(self, trainer: Trainer, done: int, episodes: int) -> None:
         """Called occasionally during an evaluation that training waits for.
 
         Args:
-            trainer: the trainer.
-            done: number of episodes that have ended.
-            episodes: number of all episodes.
+            trainer: The trainer.
+            done: Number of episodes that have ended.
+            episodes: Total number of episodes.
         """
 
     def on_evaluate(self, trainer: Trainer, report: EvaluationReport) -> None:
         """Called after an evaluation (``trainer.evaluation.every``) of the weights of update ``report.update``.
 
-        If it ran beside training, the trainer's weights are newer.
+        If it ran concurrently with training, the trainer's weights are newer.
 
         Args:
-            trainer: the trainer.
-            report: the result, and the update of the evaluated weights.
+            trainer: The trainer.
+            report: The result, and the update of the evaluated weights.
         """
 
     def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
         """Called after a checkpoint was completely written to disk.
 
         Args:
-            trainer: the trainer.
-            path: folder of the checkpoint.
+            trainer: The trainer.
+            path: Folder of the checkpoint.
         """
 
     def on_end(self, trainer: Trainer, summary: TrainingSummary) -> None:
-        """Called when the run has ended, for any reason: see ``summary.status``. ``summary.json`` has been written.
+        """Called when the run has ended, for any reason (see ``summary.status``), after ``summary.json`` was written.
 
         Args:
-            trainer: the trainer.
-            summary: how the run ended.
+            trainer: The trainer.
+            summary: How the run ended.
         """
 
 
@@ -111,13 +111,13 @@ class Callbacks:
     """Dispatches events to callbacks, and holds back their exceptions until the run's data is saved.
 
     Args:
-        trainer: the trainer passed to the callbacks.
-        callbacks: callbacks in calling order.
+        trainer: The trainer passed to the callbacks.
+        callbacks: Callbacks in calling order.
 
     Attributes:
-        stop: stop request of the run, set when a callback raises.
-        error: first exception of a callback.
-        raised_by: name of the method that raised it: ``"Plotter.on_update"``.
+        stop: Stop request of the run, set when a callback raises.
+        error: First exception of a callback.
+        raised_by: Name of the method that raised it: ``"Plotter.on_update"``.
     """
 
     def __init__(self, trainer: Trainer, callbacks: Sequence[Callback]) -> None:
@@ -130,7 +130,7 @@ class Callbacks:
         for callback in self.callbacks:
             try:
                 getattr(callback, what)(self.trainer, *event)
-            except KeyboardInterrupt:  # between two updates everything is in order: as good as the first Ctrl-C
+            except KeyboardInterrupt:  # between two updates the state is consistent, as after the first Ctrl-C
                 self.stop.requested = True
             except Exception as error:
                 self.stop.requested = True
@@ -142,7 +142,7 @@ class OnUpdate(Callback):
     """Callback that calls a function with each report of an update.
 
     Args:
-        function: function of one report.
+        function: Function of one report.
     """
 
     def __init__(self, function: Callable[[UpdateReport], None]) -> None:

@@ -27,14 +27,14 @@ class _Interval:
     """Interval from one logged update to the next.
 
     Attributes:
-        update: the learner's number of updates at its end.
-        env_steps: the learner's environment steps at its end.
-        losses: names of the losses among ``numbers``.
-        coefficients: learning rates and scheduled coefficients of the last update, by metric name.
-        numbers: losses and episode statistics.
-        rollout_spans: time spans of the rollouts.
-        update_spans: time spans of the updates.
-        evaluation: evaluation of the policies at its end, if there was one.
+        update: The learner's number of updates at its end.
+        env_steps: The learner's environment steps at its end.
+        losses: Names of the losses among ``numbers``.
+        coefficients: Learning rates and scheduled coefficients of the last update, by metric name.
+        numbers: Losses and episode statistics.
+        rollout_spans: Time spans of the rollouts.
+        update_spans: Time spans of the updates.
+        evaluation: Evaluation of the policies at its end, if there was one.
     """
 
     update: int
@@ -51,14 +51,14 @@ class RunLog:
     """Writes a row for each interval, and reports it.
 
     Args:
-        learner: learner whose updates are logged.
-        returns: last logged mean return by policy tag, of a resumed run.
-        metrics: metrics log.
-        on_report: called with each report.
+        learner: Learner whose updates are logged.
+        returns: Last logged mean return by policy tag, of a resumed run.
+        metrics: Metrics log.
+        on_report: Called with each report.
 
     Attributes:
-        returns: last logged mean return by policy tag, if there is one.
-        saved: last checkpoint, for error messages.
+        returns: Last logged mean return by policy tag, if there is one.
+        saved: Last checkpoint, for error messages.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class RunLog:
         return self._update_clock.timing(self._update_spans)
 
     def end_interval(self, losses: dict[str, Tensor], evaluation: EvaluationReport | None = None) -> None:
-        """End the interval and log it; on a GPU only after the next one's work is submitted, so that it never idles."""
+        """End the interval and log it; on a GPU only once the next interval's work is submitted, to keep it busy."""
         learner = self.learner
         self.log_pending()
         self._pending = _Interval(
@@ -112,7 +112,7 @@ class RunLog:
         """Log the last interval, if that is pending.
 
         Raises:
-            TrainingError: its losses are not finite.
+            TrainingError: If its losses are not finite.
         """
         if self._pending is not None:
             interval, self._pending = self._pending, None
@@ -122,7 +122,7 @@ class RunLog:
         """Check losses immediately, before the updated weights are used.
 
         Raises:
-            TrainingError: they are not finite.
+            TrainingError: If they are not finite.
         """
         self.log_pending()
         if losses:

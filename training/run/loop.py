@@ -45,12 +45,12 @@ def run_training(
     """Train in a new run folder, or in that of a resumed run. See ``Trainer.train``.
 
     Args:
-        learner: policies and replicas.
-        evaluations: evaluations of the policies.
-        state: state of the run, updated before each checkpoint.
-        callbacks: callbacks of the user.
-        going_on: folder of a resumed run, or None.
-        progress: see ``Trainer.train``.
+        learner: Policies and replicas.
+        evaluations: Evaluations of the policies.
+        state: State of the run, updated before each checkpoint.
+        callbacks: Callbacks of the user.
+        going_on: Folder of a resumed run, or None.
+        progress: See ``Trainer.train``.
 
     Returns:
         The summary of the run.
@@ -74,7 +74,7 @@ def run_training(
             shown,
             no_progress(),  # silences callbacks: the run shows its own progress
         ):
-            if going_on:  # and nothing stands in the way
+            if going_on:  # only once the setup has succeeded
                 folder.summary.unlink(missing_ok=True)  # a run in progress has no summary
                 config.save(folder.config)
             write_machine(learner, folder)
@@ -88,9 +88,9 @@ def summarise_failed(folder: RunFolder, seconds: float, why: str) -> None:
     Does nothing if the process has written one itself.
 
     Args:
-        folder: folder of the run.
-        seconds: wall time of the run.
-        why: reason of the failure.
+        folder: Folder of the run.
+        seconds: Wall time of the run.
+        why: Reason of the failure.
     """
     if folder.summary.exists() or not folder.config.is_file():
         return
@@ -166,14 +166,14 @@ class _TrainingRun:
             if self.present.is_wanted:
                 self.log.check(losses)
                 self.present.write()
-            if learner.ahead:  # with a rollout that the next update learns from: nothing shall be lost
+            if learner.ahead:  # with a rollout for the next update, which would be lost
                 continue
             if save or self.stop.requested:
                 self._save(losses)
             if self.stop.requested:
                 return "interrupted"
         self._end_evaluation()
-        if self.log.saved is None:  # there was nothing left to do
+        if self.log.saved is None:  # the run was already complete
             self._save({})
         return "finished"
 
@@ -201,7 +201,7 @@ class _TrainingRun:
             self.log.end_interval(losses)
             self.evaluation.begin()
             self.state.evaluation_under_way = True
-            if self.best.wanted:  # it may turn out to be the best, when these weights are no longer there
+            if self.best.wanted:  # it may be the best, and these weights are gone by then
                 self._write_checkpoint()
             return
         self.evaluation.begin()
@@ -214,7 +214,7 @@ class _TrainingRun:
             self._save(losses)
 
     def _end_evaluation(self) -> None:
-        """Wait for the evaluation beside training, if there is one, and log its result."""
+        """Wait for a concurrent evaluation, if any, and log its result."""
         report = self.evaluation.end()
         if report is None:
             return

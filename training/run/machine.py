@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpdrive.backends.system_info import this_machine
 from warpdrive.training.checkpoint.run_folder import RunFolder
-from warpdrive.training.runtime.atomic_write import write_atomically
+from warpdrive.training.runtime.atomic_write import write_json
 
 if TYPE_CHECKING:
     from warpdrive.training.learner import Learner
@@ -32,7 +31,7 @@ def write_machine(learner: Learner, run: RunFolder) -> None:
         "device of updates": str(learner.backend.device),
         "processes": learner.process_group.world_size,
     }
-    write_atomically(run.machine, json.dumps(found, indent=2) + "\n")
+    write_json(run.machine, found, indent=2)
 
 
 def _cpu() -> str:

@@ -26,8 +26,8 @@ class MetricsLog:
 
     Args:
         path: CSV file.
-        sinks: further sinks; closed with this log.
-        go_on_after: environment steps of a resumed run: later rows of an existing file are removed.
+        sinks: Further sinks; closed with this log.
+        go_on_after: Environment steps of a resumed run: later rows of an existing file are removed.
     """
 
     def __init__(self, path: Path, sinks: Sequence[MetricSink] = (), go_on_after: int = 0) -> None:
@@ -120,7 +120,7 @@ def read_metrics(path: Path) -> list[tuple[float, dict[str, float]]]:
     """Return the rows of a run's ``metrics.csv``: environment steps, and the logged values by name.
 
     Raises:
-        CheckpointError: the file is malformed.
+        CheckpointError: If the file is malformed.
     """
     if path.exists() and not path.is_file():
         raise CheckpointError(f"{path}: found a folder, pipe or device, expected a file of metrics")

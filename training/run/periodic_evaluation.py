@@ -1,4 +1,4 @@
-"""Periodic evaluation during training in separate replicas: between two updates, or beside them.
+"""Periodic evaluation during training in separate replicas: between two updates, or concurrently.
 
 A result is logged in the row of its weights, so that ``metrics.csv`` does not depend on the duration of an evaluation.
 Training waits for it before the next checkpoint; an evaluation that starts with a checkpoint is repeated if the run is
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class PeriodicEvaluation:
-    """Evaluations by ``trainer.evaluation``, without side effects: replicas, models and random numbers are separate.
+    """Evaluations during training, without side effects: replicas, models and random numbers are separate.
 
-    Each evaluation has the same start states and random numbers, whatever was evaluated before: only the policies
-    differ, and a resumed run reproduces the same results.
+    All evaluations have the same start states and random numbers: only the policies differ, and a resumed run
+    reproduces the results.
 
     Args:
-        evaluations: evaluations of the learner's policies.
-        on_progress: see ``Evaluator.play``; called for evaluations between two updates.
+        evaluations: Evaluations of the learner's policies.
+        on_progress: See ``Evaluator.play``; called for evaluations between two updates.
     """
 
     def __init__(self, evaluations: Evaluations, on_progress: OnProgress | None = None) -> None:
@@ -55,7 +55,7 @@ class PeriodicEvaluation:
         return learner.env_steps // every > (learner.env_steps - learner.config.trainer.train_batch_size) // every
 
     def begin(self) -> None:
-        """Evaluate the current weights: now, or beside training."""
+        """Evaluate the current weights: now, or concurrently with training."""
         copies, evaluator = self._made = self._made or self._make()
         copies.refresh()
         self._past = self.evaluations.ratings_of_past_versions()
@@ -104,7 +104,7 @@ def _play(
 
 
 def _stream_beside(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context with a GPU stream beside training, ordered after all work submitted so far."""
+    """Return a context with a separate GPU stream, ordered after all work submitted so far."""
     if device.type != "cuda":
         return nullcontext()
     stream = torch.cuda.Stream(device)

@@ -1,4 +1,4 @@
-"""State of a run besides what is learned, which checkpoints keep."""
+"""State of a run besides its policies, which is part of checkpoints."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class RunState:
     """State of a run.
 
     Attributes:
-        returns: last logged mean return by policy tag, if there is one.
-        best: best evaluation of the run so far, see ``BestCheckpoint.state``.
-        evaluation_under_way: True while the current weights are evaluated beside training.
+        returns: Last logged mean return by policy tag, if there is one.
+        best: Best evaluation of the run so far, see ``BestCheckpoint.state``.
+        evaluation_under_way: True while the current weights are evaluated concurrently with training.
     """
 
     returns: dict[str, float | None] = field(default_factory=dict)

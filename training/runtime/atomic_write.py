@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError
@@ -40,7 +43,7 @@ def write_atomically(path: Path, text: str) -> None:
     An ``OSError`` names the file.
 
     Raises:
-        DefinitionError: the name has a NUL character.
+        DefinitionError: If the name has a NUL character.
     """
     check_path(path=path)
     beside = path.with_name(path.name + ".part")
@@ -57,11 +60,25 @@ def write_atomically(path: Path, text: str) -> None:
             raise
 
 
+def write_json(path: Path, value: Any, indent: int | None = None) -> None:
+    """Write plain data as JSON, atomically; NaN and infinities, which JSON lacks, become null."""
+    write_atomically(path, json.dumps(replace_non_finite(value, lambda _: None), indent=indent, allow_nan=False) + "\n")
+
+
+def replace_non_finite(value: Any, replacement: Callable[[float], Any]) -> Any:
+    """Return plain data in which each NaN and infinity is replaced by ``replacement`` of it."""
+    if isinstance(value, Mapping):
+        return {key: replace_non_finite(part, replacement) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [replace_non_finite(part, replacement) for part in value]
+    return replacement(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def check_no_link(path: Path) -> None:
     """Check that a file of a run, which may be from others, is not a link to a file that would be overwritten.
 
     Raises:
-        CheckpointError: it is a link.
+        CheckpointError: If it is a link.
     """
     if path.is_symlink():
         raise CheckpointError(f"{path}: is a symbolic link, whose target would be overwritten; remove it")

@@ -2,8 +2,8 @@
 
 ``torch.optim`` imports ``torch._dynamo``, which takes about as long as the rest of PyTorch, when the first optimizer is
 created and in each step, only to exclude these methods from compilation. No public setting prevents that, so the
-methods are called without what excludes them. An optimizer of a PyTorch that wraps its methods otherwise stays as it
-is.
+methods are called without the wrapper that excludes them. With a PyTorch version that wraps methods in another way,
+optimizers are unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def eager(build: Callable[[], SomeOptimizer]) -> SomeOptimizer:
     Its type is the same, as are its hooks and its results; copies of it have the methods of its class.
 
     Args:
-        build: function that creates the optimizer, which is not ``differentiable``.
+        build: Function that creates the optimizer, which is not ``differentiable``.
     """
     with _not_excluded(Optimizer.add_param_group):  # called by the constructor
         optimizer = build()
@@ -50,7 +50,7 @@ def _without_gradients(step: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _not_excluded(method: Callable[..., Any]) -> Iterator[None]:
-    """Let PyTorch call a method itself within the block, instead of what excludes it from compilation."""
+    """Make PyTorch call a method directly within the block, without the wrapper that excludes it from compilation."""
     function: Any = inspect.unwrap(method)
     if hasattr(function, "__dynamo_disable"):  # created already: torch._dynamo is imported
         yield

@@ -1,7 +1,7 @@
 """Asynchronous copies of numbers from devices to the host.
 
-All metrics of a row are one copy, which is read when the device has the work up to the next row enqueued, so that it is
-never idle. Before a checkpoint is written it is read at once, as non-finite losses are not saved.
+All metrics of a row are one copy, which is read once the work up to the next row is enqueued, so that the device is
+never idle. Before a checkpoint is written it is read immediately, as non-finite losses are not saved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class HostCopy:
     """Asynchronous copy of tensors to the host, in one transfer per device.
 
     Args:
-        tensors: at least one tensor of numbers, by name. They may be overwritten after construction.
+        tensors: At least one tensor of numbers, by name. They may be overwritten after construction.
 
     Attributes:
         is_here: True if :meth:`read` will not wait; always on the CPU.

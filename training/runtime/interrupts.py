@@ -18,7 +18,7 @@ class Stopped(KeyboardInterrupt):
     """Interruption by a signal.
 
     Args:
-        number: the signal.
+        number: The signal.
     """
 
     def __init__(self, number: signal.Signals = signal.SIGINT) -> None:
@@ -31,7 +31,7 @@ class StopRequest:
 
     Attributes:
         requested: True if it was made.
-        by: signal that made it.
+        by: Signal that made it.
     """
 
     requested = False
@@ -48,13 +48,13 @@ def stop_signals() -> tuple[signal.Signals, ...]:
 
 
 def own_group() -> dict[str, Any]:
-    """Return the arguments of ``Popen`` for a process in a group of its own, which Ctrl-C does not reach."""
+    """Return the arguments of ``Popen`` for a process in a separate group, which Ctrl-C does not reach."""
     flag = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", None)  # on Windows
     return {"start_new_session": True} if flag is None else {"creationflags": flag}
 
 
 def send(process: subprocess.Popen[Any], number: signal.Signals) -> None:
-    """Send a termination signal to a process in a group of its own; on Windows Ctrl-Break, the only one it can get."""
+    """Send a termination signal to a process in a separate group; on Windows Ctrl-Break, the only one available."""
     process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", number))
 
 
@@ -91,14 +91,16 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
 def on_signal(ask: Callable[[signal.Signals], None], once: bool = False) -> Iterator[None]:
     """Call ``ask`` at the signals of :func:`stop_signals` within the block; if ``once``, only at the first of them.
 
-    SIGHUP is left alone if it is ignored, as under ``nohup``.
+    SIGHUP is left alone if it is ignored, as under ``nohup``, and so are signals with a handler that is not of Python,
+    as of a program that embeds it, since it could not be restored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    former = {number: signal.getsignal(number) for number in stop_signals()}
+    handlers = {number: signal.getsignal(number) for number in stop_signals()}
+    former = {number: handler for number, handler in handlers.items() if handler is not None}  # None: not of Python
     hang_up = getattr(signal, "SIGHUP", None)
-    if hang_up is not None and former[hang_up] is signal.SIG_IGN:
+    if hang_up is not None and former.get(hang_up) is signal.SIG_IGN:
         del former[hang_up]
 
     def restore() -> None:

@@ -18,7 +18,7 @@ FEW_CORES = 4
 def torch_threads(threads: int | None) -> Iterator[None]:
     """Set the number of PyTorch's threads within the block.
 
-    None: one on a machine with few cores, else PyTorch's default, also if ``OMP_NUM_THREADS`` is set.
+    None: one on a machine with few cores, unless ``OMP_NUM_THREADS`` is set; else PyTorch's default.
     """
     former = torch.get_num_threads()
     if threads is None and usable_cores() <= FEW_CORES and "OMP_NUM_THREADS" not in os.environ:

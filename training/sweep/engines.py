@@ -24,9 +24,9 @@ class Engine(Protocol):
         """Return True if a trial with ``score`` after ``env_steps`` should be pruned.
 
         Args:
-            number: number of the trial.
-            env_steps: environment steps so far.
-            score: current score.
+            number: Number of the trial.
+            env_steps: Environment steps so far.
+            score: Current score.
 
         Returns:
             True if the trial should be pruned.
@@ -36,9 +36,9 @@ class Engine(Protocol):
         """Record the final ``score`` of a trial; None: it has failed, or was stopped.
 
         Args:
-            number: number of the trial.
-            values: values of the trial.
-            score: final score, or None.
+            number: Number of the trial.
+            values: Values of the trial.
+            score: Final score, or None.
         """
 
 
@@ -46,7 +46,7 @@ class FixedTrials:
     """Engine with a fixed list of trials.
 
     Args:
-        all_values: values of each trial.
+        all_values: Values of each trial.
     """
 
     def __init__(self, all_values: Sequence[Values]) -> None:
@@ -68,9 +68,9 @@ class Optuna:
     """Engine of Optuna: its TPE sampler, with pruning of trials worse than the median of earlier ones.
 
     Args:
-        space: search space.
-        trials: number of trials.
-        seed: seed of the sampler.
+        space: Search space.
+        trials: Number of trials.
+        seed: Seed of the sampler.
         minimise: If True, low scores are better.
 
     Raises:
@@ -142,17 +142,17 @@ def make_engine(name: str | None, space: Space, trials: int | None, seed: int, m
     """Create an engine by name; None: grid search for lists only and no number of trials, else random search.
 
     Args:
-        name: name of the engine, or None.
-        space: search space.
-        trials: number of trials, or None.
-        seed: seed of the samples.
+        name: Name of the engine, or None.
+        space: Search space.
+        trials: Number of trials, or None.
+        seed: Seed of the samples.
         minimise: If True, low scores are better.
 
     Returns:
         The engine.
 
     Raises:
-        WarpDriveError: the engine does not support the space, or is not installed.
+        WarpDriveError: If the engine does not support the space, or is not installed.
     """
     ranges = [key for key, part in space.items() if isinstance(part, Range)]
     name = name or ("random" if ranges or trials else "grid")

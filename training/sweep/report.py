@@ -29,9 +29,9 @@ def trial_table(trials: Sequence[Trial], space: Space, tags: Sequence[str]) -> T
     """Return a table of trials: values, and the return of each policy tag, evaluated or last logged.
 
     Args:
-        trials: trials of the sweep.
-        space: search space.
-        tags: policy tags.
+        trials: Trials of the sweep.
+        space: Search space.
+        tags: Policy tags.
 
     Returns:
         A table of rich, with a row per trial.
@@ -63,9 +63,9 @@ def write_csv(trials: Sequence[Trial], space: Space, tags: Sequence[str], path: 
     """Write the table as CSV: a row for each trial, with returns of evaluations only.
 
     Args:
-        trials: trials of the sweep.
-        space: search space.
-        tags: policy tags.
+        trials: Trials of the sweep.
+        space: Search space.
+        tags: Policy tags.
         path: CSV file.
     """
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -84,11 +84,11 @@ def save_picture(trials: Sequence[Trial], space: Space, tag: str, best: Trial | 
     """Plot the learning curves of all trials, and the score against each varied value.
 
     Args:
-        trials: trials of the sweep.
-        space: search space.
-        tag: policy tag whose return is plotted.
-        best: best trial, which is highlighted.
-        path: file of the figure.
+        trials: Trials of the sweep.
+        space: Search space.
+        tag: Policy tag whose return is plotted.
+        best: Best trial, which is highlighted.
+        path: File of the figure.
     """
     from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -17,10 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from warpdrive.errors import ConfigError
+from warpdrive.errors import ConfigError, shown
 from warpdrive.importing import module_command
 from warpdrive.training.config.load import load_config
+from warpdrive.training.config.values import is_number
 from warpdrive.training.distributed.placement import Place
+from warpdrive.training.runtime.atomic_write import write_atomically, write_json
 from warpdrive.training.runtime.interrupts import own_group, send
 from warpdrive.training.sweep.engines import Engine
 from warpdrive.training.sweep.space import Values, as_overrides
@@ -35,14 +37,14 @@ class Trial:
     """Run of a sweep.
 
     Attributes:
-        number: number of the trial, from 0.
-        values: values of the varied keys.
-        folder: folder of its ``trial.yaml``, its output, and its run folder.
+        number: Number of the trial, from 0.
+        values: Values of the varied keys.
+        folder: Folder of its ``trial.yaml``, its output, and its run folder.
         status: ``waiting``, ``running``, ``finished``, ``failed``, ``pruned`` or ``interrupted``.
-        score: score of a finished trial.
-        progress: last reported progress: ``env_steps``, ``total_steps``, ``returns``, ``speed``.
-        result: contents of its result file.
-        reason: reason of the failure.
+        score: Score of a finished trial.
+        progress: Last reported progress: ``env_steps``, ``total_steps``, ``returns``, ``speed``.
+        result: Contents of its result file.
+        reason: Reason of the failure.
     """
 
     number: int
@@ -60,11 +62,11 @@ class Plan:
     """Settings common to all trials.
 
     Attributes:
-        folder: folder of the sweep.
-        source: run configuration.
-        fixed: overrides of all trials.
-        tag: policy tag whose return is the score.
-        trust: see ``load_config``; False also for ``fixed`` and the values of trials, which are then those of a file.
+        folder: Folder of the sweep.
+        source: Run configuration.
+        fixed: Overrides of all trials.
+        tag: Policy tag whose return is the score.
+        trust: See ``load_config``; False also for ``fixed`` and the values of trials, which are then those of a file.
     """
 
     folder: Path
@@ -78,10 +80,10 @@ class Runner:
     """Runs trials, ``len(places)`` at a time.
 
     Args:
-        plan: settings common to all trials.
-        engine: chooses their values.
-        places: placements of the parallel processes, see ``places``.
-        on_change: called occasionally with all trials.
+        plan: Settings common to all trials.
+        engine: Chooses their values.
+        places: Placements of the parallel processes, see ``places``.
+        on_change: Called occasionally with all trials.
     """
 
     def __init__(
@@ -118,20 +120,26 @@ class Runner:
         return True
 
     def _known(self) -> list[Trial]:
-        """Read the trials of a resumed sweep, and return those that have not ended."""
-        for path in sorted(self.plan.folder.glob("trial_*/trial.json")):
-            trial = Trial(len(self.trials), json.loads(path.read_text())["values"], path.parent)
+        """Read the trials of a resumed sweep, and return those that have not ended.
+
+        Raises:
+            ConfigError: A file of a trial is damaged.
+        """
+        numbered = [(_number(path.parent), path) for path in self.plan.folder.glob("trial_*/trial.json")]
+        for number, path in sorted((number, path) for number, path in numbered if number is not None):
+            trial = Trial(number, _values(path), path.parent)
             self.trials.append(trial)
             self._read_result(trial)
             if trial.status in ("finished", "pruned"):
                 self.engine.record_result(trial.number, trial.values, trial.score)
             else:
-                trial.status = "waiting"
+                trial.status, trial.reason, trial.score, trial.result = "waiting", "", None, {}
                 (trial.folder / "result.json").unlink(missing_ok=True)
         return [trial for trial in self.trials if trial.status == "waiting"]
 
     def _new(self) -> Trial:
-        number = len(self.trials)
+        known = {trial.number for trial in self.trials}  # with gaps, in a resumed sweep: trials that were never started
+        number = next(number for number in range(self.engine.trials) if number not in known)
         trial = Trial(number, self.engine.values(number), self.plan.folder / f"trial_{number:03d}")
         self.trials.append(trial)
         try:
@@ -147,7 +155,7 @@ class Runner:
             return trial
         trial.folder.mkdir(parents=True, exist_ok=True)
         config.save(trial.folder / "trial.yaml")
-        (trial.folder / "trial.json").write_text(json.dumps({"values": trial.values}) + "\n")
+        write_atomically(trial.folder / "trial.json", json.dumps({"values": trial.values}) + "\n")  # with infinities
         return trial
 
     def _start(self, trial: Trial) -> None:
@@ -180,6 +188,8 @@ class Runner:
                 self._finish(trial, process.returncode)
 
     def _prune(self, trial: Trial, process: subprocess.Popen[bytes]) -> None:
+        if trial.reason:  # it was asked to stop: a second signal would end it before it has saved
+            return
         score, steps = trial.progress["returns"].get(self.plan.tag), trial.progress["env_steps"]
         if steps >= trial.progress["total_steps"]:  # only the evaluation remains
             return
@@ -197,16 +207,20 @@ class Runner:
             self._end(trial, "failed", reason=f"{description} (see {trial.folder / 'printed.txt'})")
         elif trial.status == "interrupted" and pruned:
             trial.result["status"] = "pruned"
-            (trial.folder / "result.json").write_text(json.dumps(trial.result) + "\n")
+            write_json(trial.folder / "result.json", trial.result)
             self._end(trial, "pruned", reason=trial.reason)
         else:
-            self._end(trial, trial.status, reason=trial.reason)
+            self._end(trial, trial.status, reason=str(trial.result.get("reason", "")))
 
     def _read_result(self, trial: Trial) -> None:
         with suppress(OSError, ValueError):
-            trial.result = json.loads((trial.folder / "result.json").read_text())
-            trial.status, trial.reason = trial.result["status"], trial.result.get("reason", trial.reason)
-            trial.score = trial.result.get("returns", {}).get(self.plan.tag)
+            result = json.loads((trial.folder / "result.json").read_text())
+            if not (isinstance(result, dict) and isinstance(result.get("status"), str)):
+                return
+            trial.result = result
+            trial.status, trial.reason = result["status"], str(result.get("reason", trial.reason))
+            score = (result.get("returns") or {}).get(self.plan.tag)
+            trial.score = score if is_number(score) else None
 
     def _end(self, trial: Trial, status: str, reason: str) -> None:
         trial.status, trial.reason = status, reason
@@ -226,3 +240,19 @@ class Runner:
             trial.status = "interrupted"
             self._read_result(trial)
         self._running.clear()
+
+
+def _number(folder: Path) -> int | None:
+    """Return the number of a trial from the name of its folder; None if it is another folder."""
+    number = folder.name.removeprefix("trial_")
+    return int(number) if number.isascii() and number.isdigit() else None
+
+
+def _values(path: Path) -> Values:
+    try:
+        values = json.loads(path.read_text())["values"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise ConfigError(f"--resume: {path}: found {shown(path.read_text(errors='replace'))}, expected a trial")
+    return values

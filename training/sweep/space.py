@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import random
 import re
@@ -11,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warpdrive.errors import ConfigError
-from warpdrive.training.config.yaml import parse_override
+from warpdrive.errors import ConfigError, shown
+from warpdrive.training.config.yaml import dump, parse_override
 
 Values = dict[str, Any]
 """Values of one trial, by dotted key."""
@@ -65,7 +64,7 @@ def parse_space(arguments: Sequence[str]) -> tuple[dict[str, Choices | Range], l
         and all other arguments, unchanged.
 
     Raises:
-        ConfigError: nothing is varied, a key is given twice, or a range is invalid.
+        ConfigError: If nothing is varied, a key is given twice, or a range is invalid.
     """
     space: dict[str, Choices | Range] = {}
     fixed = []
@@ -97,9 +96,9 @@ def drawn(space: Space, seed: int, number: int) -> Values:
     """Sample the values of one trial of a random search, independently of other trials.
 
     Args:
-        space: search space.
-        seed: seed of the sweep.
-        number: number of the trial.
+        space: Search space.
+        seed: Seed of the sweep.
+        number: Number of the trial.
 
     Returns:
         Values by dotted key.
@@ -110,17 +109,28 @@ def drawn(space: Space, seed: int, number: int) -> Values:
 
 def as_overrides(values: Values) -> list[str]:
     """Return values as overrides of ``load_config``."""
-    return [f"{key}={json.dumps(value)}" for key, value in values.items()]
+    return [f"{key}={dump([value], in_flow_style=True).strip()[1:-1]}" for key, value in values.items()]
+
+
+def _are_plain(values: Any) -> bool:
+    """Return True for data that JSON has, infinity and nan included."""
+    if isinstance(values, Mapping):
+        return all(map(_are_plain, values.values()))
+    if isinstance(values, list):
+        return all(map(_are_plain, values))
+    return values is None or isinstance(values, (bool, int, float, str))
 
 
 def _part(key: str, value: Any) -> Choices | Range | None:
     if isinstance(value, list):
         if not value:
             raise ConfigError(f"command line: {key}: found an empty list, expected the values to try")
+        for other in (item for item in value if not _are_plain(item)):
+            raise ConfigError(f"command line: {key}: found {shown(other)}, expected numbers, words, lists or sections")
         return Choices(tuple(value))
     found = _RANGE.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
     if found is None:
-        if isinstance(value, str) and re.match(r"(log)?uniform|integer", value):
+        if isinstance(value, str) and re.match(r"((log)?uniform|integer)\s*\(", value):  # uniform alone is a word
             raise ConfigError(
                 f"command line: {key}: found '{value}', "
                 "expected uniform(low,high), loguniform(low,high) or integer(low,high)"

@@ -6,7 +6,6 @@ It trains with ``trial.yaml`` of the folder, or resumes the run in it, evaluates
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from warpdrive.errors import WarpDriveError
 from warpdrive.training.config.load import load_config
 from warpdrive.training.reports import UpdateReport
-from warpdrive.training.runtime.atomic_write import write_atomically
+from warpdrive.training.runtime.atomic_write import write_json
 from warpdrive.training.trainer import Trainer, make_env
 
 _BETWEEN_REPORTS = 0.25
@@ -28,7 +27,7 @@ def main(folder: Path, trust: bool) -> None:
         result = _result(folder, trust)
     except WarpDriveError as error:
         result = {"status": "failed", "reason": " ".join(str(error).split())}
-    write_atomically(folder / "result.json", json.dumps(result) + "\n")
+    write_json(folder / "result.json", result)
 
 
 def _result(folder: Path, trust: bool) -> dict[str, Any]:
@@ -51,7 +50,7 @@ def _result(folder: Path, trust: bool) -> dict[str, Any]:
             "returns": report.returns,
             "speed": report.env_steps_per_second,
         }
-        write_atomically(folder / "progress.json", json.dumps(progress) + "\n")
+        write_json(folder / "progress.json", progress)
 
     summary = trainer.train(on_update)
     result: dict[str, Any] = {

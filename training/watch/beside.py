@@ -1,4 +1,4 @@
-"""Server of a run's page beside its training, for ``warpdrive train --watch``."""
+"""Server of a run's page during its training, for ``warpdrive train --watch``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SECONDS = 5.0  # to end
 
 
 def keep_token() -> None:
-    """Choose the token for this process and those that it starts."""
+    """Choose the token for this process and its child processes."""
     os.environ.setdefault(TOKEN, secrets.token_urlsafe(16))
 
 
@@ -34,8 +34,8 @@ class WatchedTraining(Callback):
     That process ends at the end of the block, and also if this one is killed: it ends with its stdin.
 
     Args:
-        port: port; None: the first free one from 8300.
-        trust: see :func:`warpdrive.training.replay.replay.replay`.
+        port: Port; None: the first free one from 8300.
+        trust: See :func:`warpdrive.training.replay.replay.replay`.
     """
 
     def __init__(self, port: int | None = None, trust: bool = False) -> None:
@@ -43,10 +43,10 @@ class WatchedTraining(Callback):
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def directions(self) -> tuple[str, str]:
-        """Return the lines that tell the user how to reach the page, see ``WatchServer``.
+        """Return the lines with the addresses of the page, see ``WatchServer``.
 
         Raises:
-            ConfigError: the port is in use, or cannot be used.
+            ConfigError: If the port is in use, or cannot be used.
         """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()

@@ -18,14 +18,14 @@ class Curves:
     """Rows of a metrics file, read as it grows; a line that is being written is left for later.
 
     Args:
-        path: the file; it may not exist yet.
+        path: The file; it may not exist yet.
 
     Attributes:
-        columns: names of the columns; the first is ``env_steps``.
-        rows: values, at most ``2 * MAX_POINTS`` rows; None for missing ones. Of long runs, means over neighbours.
-        newest: the last row, by name, without missing values.
-        generation: changes when earlier rows do: the file was rewritten, or neighbours were merged.
-        spacing: environment steps between the last two rows of the file, or 0.
+        columns: Names of the columns; the first is ``env_steps``.
+        rows: Values, at most ``2 * MAX_POINTS`` rows; None for missing ones. Of long runs, means over neighbours.
+        newest: The last row, by name, without missing values.
+        generation: Changes when earlier rows do: the file was rewritten, or neighbours were merged.
+        spacing: Environment steps between the last two rows of the file, or 0.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +42,7 @@ class Curves:
         self._unmerged: list[Row] = []
 
     def refresh(self) -> None:
-        """Read what was appended since the last call, or all of a file that was replaced."""
+        """Read the rows appended since the last call, or all of a file that was replaced."""
         try:
             with self.path.open("rb") as file:
                 inode = os.fstat(file.fileno()).st_ino

@@ -1,4 +1,4 @@
-"""Episodes of the newest policy, recorded by another process while somebody looks."""
+"""Episodes of the newest policy, recorded by another process while the page is open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOKING = 15.0
 _BETWEEN_TRIES, _LEAST, _MOST = 1.0, 5.0, 60.0
 _REST = 10.0
 """Pause after an episode, as a multiple of the processor time that it took, from ``_LEAST`` to ``_MOST`` seconds."""
-NICENESS = 19  # the lowest priority: training goes first
+NICENESS = 19  # the lowest priority: training has precedence
 _RECORDER = "warpdrive.training.watch.recorder"
 
 
@@ -28,8 +28,8 @@ class Episode:
     """Recorded episode.
 
     Attributes:
-        number: number of the episode, from 1.
-        about: environment steps of the policy, length, returns and duration, see ``Recorder.next``.
+        number: Number of the episode, from 1.
+        about: Environment steps of the policy, length, returns and duration, see ``Recorder.next``.
         page: HTML that plays it.
     """
 
@@ -42,12 +42,12 @@ class Episodes:
     """Latest episode of a run, recorded at a low priority, from the second one on at the lowest.
 
     Args:
-        run: folder of the run.
-        trust: see :func:`warpdrive.training.replay.replay.replay`.
+        run: Folder of the run.
+        trust: See :func:`warpdrive.training.replay.replay.replay`.
 
     Attributes:
-        latest: latest episode, or None.
-        note: reason why there is no newer one, or "".
+        latest: Latest episode, or None.
+        note: Reason why there is no newer one, or "".
     """
 
     def __init__(self, run: Path, trust: bool) -> None:
@@ -61,7 +61,7 @@ class Episodes:
         self._lock = threading.Lock()
 
     def look(self) -> None:
-        """Note that somebody is looking; the first time, start to record."""
+        """Record that the page is open; at the first call, start the recorder."""
         self._looked = time.monotonic()
         self._someone_looks.set()
         with self._lock:
@@ -99,7 +99,7 @@ class Episodes:
             self._closed.wait(self._ask(process))
 
     def _ask(self, process: subprocess.Popen[str]) -> float:
-        """Ask for a newer episode. Return the seconds until the next time."""
+        """Request a newer episode. Return the seconds until the next request."""
         assert process.stdin is not None and process.stdout is not None
         try:
             process.stdin.write("\n")

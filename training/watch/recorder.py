@@ -1,4 +1,4 @@
-"""Process that records episodes of the newest policy of a run, beside its training, at a low priority.
+"""Process that records episodes of the newest policy of a run during training, at a low priority.
 
 ``python -m warpdrive.training.watch.recorder <run folder> <niceness> [--trust]`` reads a line for each request from
 stdin and answers with a line of JSON on stdout, see :class:`Recorder`. It ends with its stdin.
@@ -37,8 +37,8 @@ class Recorder:
     """Records episodes of the newest policy of a run on the CPU backend.
 
     Args:
-        run: folder of the run.
-        trust: see :func:`warpdrive.training.replay.replay.replay`.
+        run: Folder of the run.
+        trust: See :func:`warpdrive.training.replay.replay.replay`.
     """
 
     def __init__(self, run: Path, trust: bool) -> None:
@@ -92,7 +92,7 @@ class Recorder:
         """Record an episode of the policies of a checkpoint; each call has another seed.
 
         Raises:
-            WarpDriveError: the checkpoint is damaged, its code is not trusted, or the environment cannot be created.
+            WarpDriveError: If the checkpoint is damaged, its code is not trusted, or the environment cannot be created.
         """
         import torch
 
@@ -161,7 +161,7 @@ def main() -> None:
     niceness = int(sys.argv[2])
     _lower_priority(min(FIRST_NICENESS, niceness))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what an environment prints is no answer
+    os.dup2(2, 1)  # output of environments must not mix with responses
     requests = _requests()
     recorder: Recorder | None = None
     while True:

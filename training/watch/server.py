@@ -1,13 +1,14 @@
 """HTTP server of one run on the loopback interface: a page, the state of the run, and its latest episode.
 
-Who does not have the token in the address gets nothing. Addresses have to name the loopback interface, so that pages of
-other sites cannot reach the server under names of their own (DNS rebinding).
+Requests without the token in the address are rejected. Addresses must name the loopback interface, so that pages of
+other sites cannot reach the server by their own host names (DNS rebinding).
 """
 
 from __future__ import annotations
 
 import getpass
 import json
+import math
 import os
 import secrets
 import socket
@@ -19,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from warpdrive.errors import ConfigError
 from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.reports import A_YEAR
 from warpdrive.training.watch.curves import Curves
 from warpdrive.training.watch.episodes import Episodes
 from warpdrive.training.watch.status import settings_of, state_of
@@ -46,13 +48,13 @@ class WatchServer(ThreadingHTTPServer):
     """Server of the page of a run.
 
     Args:
-        run: folder of the run; None: not known yet, see :meth:`show`.
-        port: port; None: the first free one from 8300.
-        trust: see :func:`warpdrive.training.replay.replay.replay`.
-        token: part of the address that keeps others out; None: a random one.
+        run: Folder of the run; None: not known yet, see :meth:`show`.
+        port: Port; None: the first free one from 8300.
+        trust: See :func:`warpdrive.training.replay.replay.replay`.
+        token: Secret part of the address; None: a random one.
 
     Raises:
-        ConfigError: the port is in use, or cannot be used.
+        ConfigError: If the port is in use, or cannot be used.
     """
 
     allow_reuse_address = os.name != "nt"  # where it would allow to take over a port that is in use
@@ -107,7 +109,7 @@ class WatchServer(ThreadingHTTPServer):
 
     @property
     def directions(self) -> tuple[str, str]:
-        """Two lines that tell the user how to reach the page: from here, and from elsewhere."""
+        """Two lines with the addresses of the page: from this machine, and from another one."""
         return f"watch this run: {self.address}", f"to reach it from another machine, run there: {self.tunnel}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -118,8 +120,8 @@ class WatchedRun:
     """State of a run for its page.
 
     Args:
-        run: folder of the run.
-        trust: see :func:`warpdrive.training.replay.replay.replay`.
+        run: Folder of the run.
+        trust: See :func:`warpdrive.training.replay.replay.replay`.
     """
 
     def __init__(self, run: RunFolder, trust: bool) -> None:
@@ -130,8 +132,8 @@ class WatchedRun:
         """Return the state of the run.
 
         Args:
-            generation: generation of the curves that the page has.
-            rows: number of their rows that it has.
+            generation: Generation of the curves that the page has.
+            rows: Number of their rows that it has.
         """
         self.episodes.look()
         with self._lock:
@@ -143,7 +145,7 @@ class WatchedRun:
         state, message = state_of(self.run, curves)
         known = rows if generation == curves.generation else 0
         speed, done = curves.newest.get("perf/env_steps_per_second"), curves.newest.get("env_steps", 0.0)
-        left = settings["total_steps"] - done if settings else 0.0
+        left = (settings["total_steps"] - done) / speed if settings and speed else math.inf
         latest = self.episodes.latest
         values = [[None if value is None else float(f"{value:.6g}") for value in row] for row in curves.rows[known:]]
         return {
@@ -152,7 +154,7 @@ class WatchedRun:
             "message": message,
             "env_steps": done,
             "steps_per_second": speed,
-            "seconds_left": left / speed if state == "running" and speed else None,
+            "seconds_left": left if state == "running" and left < A_YEAR else None,
             **settings,
             "curves": {
                 "generation": curves.generation,
@@ -188,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _has_loopback_host(self) -> bool:
         names = self.headers.get_all("Host") or []
-        return len(names) == 1 and names[0].rpartition(":")[0].lower() in _HOST_NAMES
+        return len(names) == 1 and names[0].partition(":")[0].lower() in _HOST_NAMES
 
     def _send_page(self) -> None:
         nonce = secrets.token_urlsafe(16)
@@ -224,4 +226,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing: the terminal is that of the training."""
+        """Do nothing: the terminal belongs to the training."""

@@ -19,11 +19,11 @@ _JUST_WRITTEN = 10.0  # a process that ends unlocks the folder shortly before or
 
 
 def state_of(run: RunFolder, curves: Curves) -> tuple[str, str]:
-    """Return the state of a run, ``running``, ``stalled`` or ``ended``, and what is known about it.
+    """Return the state of a run, ``running``, ``stalled`` or ``ended``, and its details.
 
     Args:
-        run: folder of the run.
-        curves: its metrics, refreshed.
+        run: Folder of the run.
+        curves: Its metrics, refreshed.
     """
     summary = _summary(run)
     if summary is not None:
@@ -54,7 +54,7 @@ def _settings(run: RunFolder, written: float) -> dict[str, Any]:
             "total_steps": int(trainer["total_steps"]),
             "batch": int(trainer["train_batch_size"]),
         }
-    except (WarpDriveError, OSError, KeyError, TypeError, ValueError):
+    except (WarpDriveError, OSError, KeyError, TypeError, ValueError, OverflowError):
         return {}
 
 

@@ -1,8 +1,8 @@
-"""Game: an environment, policies and people, as kernels that a host launches one after the other.
+"""Game: an environment, policies and human players, as kernels that a host launches one after the other.
 
-A step is: the forward pass of each policy, sampling of actions, the actions of people in place of some of them, and the
-step with given actions. The samples of other agents do not depend on who else is a person. The step after the last one
-of an episode starts the next episode, so that people see how the former one ended.
+A step is: the forward pass of each policy, sampling of actions, replacement of some of them by those of human players,
+and the step with given actions. The samples of an agent do not depend on which other agents are human players. The step
+after the last one of an episode starts the next episode, so that the final state is visible.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Game:
         self._launches[name]()
 
     def step(self) -> None:
-        """Let the policies act, and step all replicas."""
+        """Sample the actions of the policies, and step all replicas."""
         for name in self.kernels:
             if name not in ("reset", "draw"):
                 self.launch(name)
@@ -117,7 +117,7 @@ def observations_of(env: EnvWrapper, tag: str) -> Sequence[SpaceArray]:
 def digest(words: npt.NDArray[np.uint32], before: int = 0) -> int:
     """Return a hash of 32-bit words, of two halves of 32 bits, that continues an earlier one.
 
-    It is a sum with weights that differ from word to word, which arrays compute at once, and pages in one loop.
+    It is a sum with a different weight for each word, which NumPy computes vectorized, and pages in one loop.
 
     Args:
         words: The words.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from warpdrive.arguments import check_within
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import DefinitionError, WarpDriveError, shown
 from warpdrive.fused_step.binding import named_parameters
@@ -43,10 +46,14 @@ class PageOptions:
     Attributes:
         title: Title; None for the name of the environment.
         about: Words below the title.
-        replicas: Number of replicas at first.
-        steps_per_second: Speed at first.
+        replicas: Initial number of replicas.
+        steps_per_second: Initial speed.
         greedy: If True, policies take their most probable action instead of sampling.
-        verified_steps: Number of steps of which the page proves that they are those of the native backend.
+        verified_steps: Number of steps for which the page can check equality with the native backend.
+
+    Raises:
+        DefinitionError: If ``replicas`` or ``verified_steps`` is no integer of 1 or more, or ``steps_per_second`` no
+            number greater than 0.
     """
 
     title: str | None = None
@@ -56,10 +63,16 @@ class PageOptions:
     greedy: bool = False
     verified_steps: int = VERIFIED_STEPS
 
+    def __post_init__(self) -> None:
+        check_within(1, 1 << 31, replicas=self.replicas, verified_steps=self.verified_steps)
+        speed = self.steps_per_second
+        if isinstance(speed, bool) or not isinstance(speed, Real) or not 0 < speed < math.inf:
+            raise DefinitionError(f"fps is {shown(speed)}, expected a number greater than 0")
+
 
 @dataclass(frozen=True)
 class WebPage:
-    """Page, and what it consists of.
+    """Page and its contents.
 
     Displays itself as the result of a notebook cell.
 
@@ -116,7 +129,7 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
     Raises:
         KernelError: If a kernel cannot be compiled to WebAssembly; the message has its file and line.
         ExportError: If a policy is of a kind that pages cannot compute.
-        DefinitionError: If ``controls`` of the environment is invalid, or what it draws.
+        DefinitionError: If ``controls`` or the pictures of the environment are invalid.
     """
     options = options or PageOptions()
     controls, scenery = controls_of(env), _scenery(env)
@@ -138,9 +151,9 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
         "canDraw": environment.draw is not None,
         "episodeLength": int(environment.episode_length),
         "seed": env.seed,
-        "replicas": options.replicas,
+        "replicas": int(options.replicas),
         "maxReplicas": max(1, min(_MOST_REPLICAS, _MAX_SHAPES // max(shapes, 1))),
-        "stepsPerSecond": options.steps_per_second,
+        "stepsPerSecond": float(options.steps_per_second),
         "actions": [_action(env, array) for array in action_arrays(environment)],
         "controls": controls,
         "settable": _settable(env, program),
@@ -151,7 +164,7 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
         "verify": {
             "replicas": VERIFIED_REPLICAS,
             "seed": str(env.seed),
-            "steps": options.verified_steps,
+            "steps": int(options.verified_steps),
             "digest": digest,
             "inexact": [Path(place).name for place in program.inexact],
         },
@@ -161,7 +174,7 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
 
 
 def controls_of(env: EnvWrapper) -> dict[str, dict[str, Any]]:
-    """Return the actions of people by policy tag and key: those of the environment, else digits for the first choices.
+    """Return the actions of human players by policy tag and key: the environment's, else digits for the first choices.
 
     Raises:
         DefinitionError: If the environment declares unknown keys or actions.
@@ -254,7 +267,7 @@ def _has_trails(game: Game) -> bool:
 
 
 def _scenery(env: EnvWrapper) -> dict[str, Any]:
-    """Return what no agent draws and what is the same in some states of several episodes."""
+    """Return the parts of the scenery that are equal in sampled states of several episodes."""
     environment = env.env
     if environment.draw is None:
         return {"view": [0, 1, 0, 1], "polygons": [], "texts": [], "images": []}

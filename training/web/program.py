@@ -1,7 +1,7 @@
 """Game as a program for a page: one WebAssembly module, and the arrays and argument tables that a host makes for it.
 
-A game of a prime number of replicas tells which arrays have a row for each replica, so that no other length
-equals it; a host makes them for any number of replicas.
+Arrays with a row for each replica are recognised by their length in a game with a prime number of replicas, which no
+other length equals; a host allocates them for any number of replicas.
 """
 
 from __future__ import annotations

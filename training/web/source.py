@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from warpdrive import registry
 from warpdrive.env_wrapper import EnvWrapper
-from warpdrive.errors import CheckpointError, ConfigError, ExportError, nearest, shown
+from warpdrive.errors import CheckpointError, ConfigError, ExportError, shown
 from warpdrive.training.algorithms.base import LearningConfig
 from warpdrive.training.checkpoint.checkpoint import Which, find_checkpoint, read_models
+from warpdrive.training.checkpoint.resume import check_spaces_of
+from warpdrive.training.checkpoint.space_description import describe_space
 from warpdrive.training.config.adapt import adapted_replicas
 from warpdrive.training.config.load import RunConfig, config_of_checkpoint, is_environment, load_config, shipped_configs
 from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.config.schema import SelfPlayConfig
+from warpdrive.training.config.validate import check_random
 from warpdrive.training.inference.trained_policy import TrainedPolicy, load_policy
 from warpdrive.training.web.page import PageOptions, WebPage, web_page
 
@@ -54,7 +57,7 @@ def source_of(
     random: Collection[str] = (),
     trust: bool = False,
 ) -> Source:
-    """Return what a page of a run, or of an environment without policies, is made of.
+    """Return the contents of a page of a run, or of an environment without policies.
 
     Args:
         source: A run, a checkpoint, or a run configuration: its file, or the name of an environment.
@@ -78,11 +81,12 @@ def source_of(
     else:
         config = config_of_checkpoint(read_models(folder).config, folder)
         policies = _policies(config, folder, trust)
+    check_random(random, config.policy)
     for tag in random:
-        if tag not in config.policy:
-            raise ConfigError(f"--random: unknown policy tag {shown(tag)}.{nearest(tag, config.policy)}")
         policies.pop(tag, None)
     env = _replicas(config, config.trainer.seed if seed is None else seed, folder, trust)
+    if folder is not None:
+        _check_fit(policies, env, folder)
     is_in_a_run = folder is not None and folder.parent.name == "checkpoints"
     run = folder.parent.parent if folder is not None and is_in_a_run else None
     return Source(env, policies, config.name if folder else env.env_name, run)
@@ -112,6 +116,27 @@ def _policies(config: RunConfig, folder: Path, trust: bool) -> dict[str, Trained
     return found
 
 
+def _check_fit(policies: Mapping[str, TrainedPolicy], env: EnvWrapper, folder: Path) -> None:
+    """Check that policies fit an environment, which may have changed since they were trained.
+
+    Args:
+        policies: Policies by tag.
+        env: Replicas of the environment.
+        folder: Folder of the checkpoint, for messages.
+
+    Raises:
+        CheckpointError: If the environment has no such policy tag, or other spaces.
+    """
+    for tag, policy in policies.items():
+        if tag not in env.policy_tags:
+            raise CheckpointError(
+                f"{folder}: does not match the current environment: it has a policy of {shown(tag)}, but the policy "
+                f"tags of '{env.env_name}' are {', '.join(env.policy_tags)}"
+            )
+        spaces = {"observation": policy.observation_space, "action": policy.action_space}
+        check_spaces_of(env, tag, {kind: describe_space(space) for kind, space in spaces.items()}, folder)
+
+
 def learned_by(config: RunConfig, tag: str) -> str | None:
     """Return the policy tag whose trained policy acts for the agents of a tag; None if there is none."""
     settings = config.policy[tag]
@@ -131,9 +156,14 @@ def _replicas(config: RunConfig, seed: int, folder: Path | None, trust: bool) ->
         seed=seed,
         reset_pool_size=config.trainer.reset_pool_size,
     )
+    check_kernels(env)
+    return adapted_replicas(with_fitting_pool(env), config.policy)
+
+
+def check_kernels(env: EnvWrapper) -> None:
+    """Raise ``ExportError`` if an environment has no kernels, which a page needs."""
     if env.env.steps_on_host:
         raise ExportError(f"environment {env.env_name} is of another library, and has no kernels")
-    return adapted_replicas(with_fitting_pool(env), config.policy)
 
 
 def with_fitting_pool(env: EnvWrapper) -> EnvWrapper:

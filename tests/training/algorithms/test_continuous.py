@@ -15,6 +15,7 @@ from torch import nn
 
 import warpdrive as wd
 from warpdrive.training.algorithms import Task, build_algorithm
+from warpdrive.training.algorithms.common import frozen
 from warpdrive.training.algorithms.ddpg import DDPG, DDPGConfig
 from warpdrive.training.algorithms.sac import SAC, SACConfig
 from warpdrive.training.algorithms.td3 import TD3, TD3Config
@@ -28,6 +29,14 @@ TrainerOf = Callable[..., Trainer]
 CONFIGS = {"ddpg": DDPGConfig, "td3": TD3Config, "sac": SACConfig}
 ROWS, GAMMA = 16, 0.9
 ACTIONS = spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([2.0, 1.0], np.float32))
+
+
+def test_a_frozen_module_is_trained_again_after_an_error_in_its_block() -> None:
+    module = nn.Linear(2, 1)
+    with pytest.raises(RuntimeError, match="out of memory"), frozen(module):
+        assert not any(parameter.requires_grad for parameter in module.parameters())
+        raise RuntimeError("out of memory")
+    assert all(parameter.requires_grad for parameter in module.parameters())
 
 
 def made(name: str, **settings: Any) -> Any:

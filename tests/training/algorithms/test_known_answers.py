@@ -319,11 +319,29 @@ ROWS = {
 }
 
 
-FURTHER = ("conflict: vtrace", "conflict: reinforce", "meeting: ddpg")
-"""Rows whose algorithms and problems also have faster ones."""
+FURTHER = {
+    "terminated chain: ppo, lambda 0",
+    "terminated chain: vtrace",
+    "terminated chain: dqn, 3 steps",
+    "terminated chain: pqn, lambda 0",
+    "terminated chain, by its state: mappo",
+    "truncated chain: ppo, lambda 0",
+    "truncated chain: mappo",
+    "truncated chain: a2c",
+    "truncated chain: pqn, lambda 0",
+    "truncated chain with a Box: ddpg",
+    "cooperation: mappo",
+    "conflict: a2c",
+    "conflict: vtrace",
+    "conflict: reinforce",
+    "bandit: mappo",
+    "bandit, by its value: ddpg",
+    "meeting: ddpg",
+}
+"""Rows whose algorithms solve similar problems, and whose problems similar algorithms."""
 
 
-@pytest.mark.parametrize("name", exhaustive(ROWS, ROWS.keys() - set(FURTHER)))
+@pytest.mark.parametrize("name", exhaustive(ROWS, ROWS.keys() - FURTHER))
 def test_what_is_learned_is_the_known_answer(name: str) -> None:
     row = ROWS[name]
     assert row.error(seed=0) <= row.problem.allowed

@@ -100,13 +100,14 @@ def test_what_stands_for_agents_out_of_the_episode_spoils_nothing(
     """NaN in their observations, actions, rewards and log-probabilities: as if 0 stood there, which is learned from."""
     trained = []
     for spoiled in (False, True):
-        values = sections("Leave", TAGS["Leave"], train_batch_size=300)
+        values = sections("Vanish" if spoiled else "Leave", TAGS["Leave"], train_batch_size=300)
         values["policy"] = {tag: {**policy, "returns_after_leaving": after_leaving} for tag in TAGS["Leave"]}
         trainer = trainer_of(values)
         trainer.collect()
         rollout: Any = trainer.rollout
-        rollout.rewards[~rollout.active] = torch.nan if spoiled else 0.0
-        if spoiled:
+        if not spoiled:
+            rollout.rewards[~rollout.active] = 0.0
+        else:
             rollout.observations[:-1][~rollout.active] = torch.nan
             rollout.log_probabilities[~rollout.active] = torch.inf
             rollout.clear_absent()

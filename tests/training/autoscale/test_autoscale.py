@@ -257,5 +257,5 @@ def test_wrong_options_are_told_in_a_line(made_up, capsys, options, told):
 
 def test_probes_of_systems_that_cannot_fork(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "killpg")
-    ended = watch(NewProcesses().start(tmp_path), tmp_path / "printed", 60, None)
+    ended = watch(NewProcesses().start(tmp_path), tmp_path / "printed", 300, None)
     assert ended.failure == "crash" and "request.json" in ended.reason

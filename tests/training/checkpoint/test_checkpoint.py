@@ -44,6 +44,25 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["one"], "nothing is left beside it"
 
 
+@pytest.mark.parametrize("first", [".", "", "{folder}", "{folder}/../here"])
+def test_a_git_in_the_working_directory_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    program = folder / "git"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho commit\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", first.format(folder=folder) + os.pathsep + os.environ["PATH"])
+    monkeypatch.chdir(folder)
+    checkpoint._git_hash.cache_clear()
+    checkpoint._git_hash()
+    assert not (tmp_path / "ran").exists()
+    if "folder" in first:
+        monkeypatch.chdir(tmp_path)  # a folder of PATH like any other
+        checkpoint._git_hash.cache_clear()
+        assert checkpoint._git_hash() == "commit"
+    checkpoint._git_hash.cache_clear()
+
+
 def test_policies_have_files_of_their_own_on_windows_and_macos(tmp_path: Path) -> None:
     """There, names that differ in case only are one file, and some names are devices."""
     tags = ["Fox", "fox", "FOX", "aux", "NUL.1", "red/blue"]
@@ -106,6 +125,14 @@ def test_what_looks_like_a_checkpoint_and_is_none_is_left_alone(tmp_path: Path) 
         (tmp_path / "checkpoints" / name).mkdir()
     (tmp_path / "checkpoints" / "step_999").write_text("a file")
     assert find_checkpoint(tmp_path).name == "step_200"
+
+
+def test_a_checkpoint_is_found_by_its_pointer(tmp_path: Path) -> None:
+    run_with_two(tmp_path)
+    (tmp_path / "config.yaml").write_text("name: run\n")
+    for name, folder in (("latest", "step_200"), ("best", "step_100")):
+        (tmp_path / "checkpoints" / name).write_text(f"{folder}\n")
+        assert find_checkpoint(tmp_path / "checkpoints" / name).name == folder
 
 
 def test_the_manifest_says_what_made_it(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from warpdrive.errors import CheckpointError, ConfigError
 from warpdrive.training.checkpoint.checkpoint import last_undamaged, remove_incomplete
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.cli.main import main
-from warpdrive.training.config.load import load_config
+from warpdrive.training.config.load import check_resumable, load_config
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -158,6 +158,54 @@ def test_what_has_been_decided_cannot_change(
         Trainer.resume(run, [override])
 
 
+@pytest.mark.parametrize(
+    ("section", "override"),
+    [
+        ("{algorithm: dqn}", "buffer_size=200000"),
+        ("{algorithm: dqn}", "n_step=3"),
+        ("{algorithm: dqn}", "returns_after_leaving=false"),
+        ("{algorithm: qmix}", "returns_after_leaving=false"),
+        ("{algorithm: a2c, steps_per_update: 40}", "steps_per_update=20"),
+        ("{algorithm: a2c}", "steps_per_update=40"),
+        ("{algorithm: ppo}", "centralized_critic=true"),
+        ("{algorithm: ppo, centralized_critic: true}", "recurrent_critic=true"),
+        ("{algorithm: ppo, centralized_critic: true}", "critic_input=agent_specific"),
+        ("{algorithm: ppo, centralized_critic: true}", "critic_lr=1e-3"),
+        ("{algorithm: ppo, centralized_critic: true, critic_max_grad_norm: 1.0}", "critic_max_grad_norm=null"),
+        ("{algorithm: qmix}", "mixing_units=16"),
+        ("{algorithm: qmix}", "hypernetwork_units=null"),
+        ("{algorithm: qmix}", "mixer_input=observations"),
+    ],
+)
+def test_what_the_state_of_an_algorithm_is_made_for_cannot_change(section: str, override: str) -> None:
+    sizes = ["trainer.num_envs=20", "trainer.train_batch_size=200", f"policy.agent={section}"]
+    before = load_config("cartpole", sizes)
+    with pytest.raises(ConfigError, match=rf"policy\.agent\.{override.partition('=')[0]}: found .* to resume has"):
+        check_resumable(before, load_config("cartpole", [*sizes, f"policy.agent.{override}"]))
+
+
+def test_what_the_state_of_an_algorithm_does_not_depend_on_can_change() -> None:
+    section = "{algorithm: ppo, centralized_critic: true, critic_lr: 1e-3}"
+    sizes = ["trainer.num_envs=20", "trainer.train_batch_size=200", f"policy.agent={section}"]
+    changes = ["critic_lr=1e-4", "critic_max_grad_norm=1.0", "lr=1e-4", "epochs=2", "clip=0.1"]
+    changes.append("returns_after_leaving=false")
+    after = load_config("cartpole", [*sizes, *(f"policy.agent.{change}" for change in changes)])
+    check_resumable(load_config("cartpole", sizes), after)
+
+
+def test_runs_of_versions_with_fewer_keys_resume(sections: Sections, trainer_of: TrainerOf) -> None:
+    expected = rows_of(trainer_of(sections(total_steps=1000)).train().run_folder)
+    run = trainer_of(sections(total_steps=600)).train().run_folder
+    for path in (run / "checkpoints").glob("step_*/manifest.json"):
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        del manifest["sha256"]  # of the text that is changed here; 0.1.0 had none
+        for section in manifest["config"]["policy"].values():
+            del section["agent_ids"], section["parameter_sharing"], section["model"]["initialization"]
+        path.write_text(json.dumps(manifest), encoding="utf-8")
+    Trainer.resume(run, ["trainer.total_steps=1000"]).train()
+    assert rows_of(run) == expected
+
+
 def test_an_environment_in_place_of_its_replicas_is_an_error(sections: Sections, trainer_of: TrainerOf) -> None:
     trainer = trainer_of(sections(total_steps=200))
     run = trainer.train().run_folder
@@ -189,6 +237,9 @@ def test_the_command(
     assert "resuming at 400 of 1000 environment steps" in capsys.readouterr().out
     assert rows_of(run) == expected
     assert json.loads((run / "summary.json").read_text())["status"] == "finished"
+    assert main(["train", "--resume", str(run), "trainer.evaluation.num_episodes=5", "--no-replay"]) == 0
+    assert "nothing is left to train: set trainer.total_steps" in capsys.readouterr().out
+    assert rows_of(run) == expected
     assert main(["train", "--resume", str(tmp_path / "nowhere")]) == 2
     assert "neither a run folder" in capsys.readouterr().err
 

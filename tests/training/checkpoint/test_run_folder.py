@@ -42,7 +42,7 @@ def test_a_run_is_found_by_folder_checkpoint_and_name(run: RunFolder, tmp_path: 
     (older / "config.yaml").write_text(run.config.read_text())
     os.utime(older / "config.yaml", (1, 1))
     step = run.checkpoints / "step_100"
-    for given in (run.path, step, tmp_path / "runs" / "tag_gridworld"):
+    for given in (run.path, run.config, step, tmp_path / "runs" / "tag_gridworld"):
         assert find_run(given).path == run.path
     assert find_run("tag_gridworld", tmp_path / "runs").path == run.path
     assert find_run(older).path == older
@@ -112,6 +112,7 @@ def test_tensorboard_drops_the_steps_that_a_resumed_run_repeats(tmp_path: Path) 
         for step in steps:
             events.add(step, {"value": step})
         events.close()
+        time.sleep(1.1)  # files are read in the order of their names, which have whole seconds
     read = EventAccumulator(str(tmp_path)).Reload()
     assert [e.step for e in read.Scalars("value")] == [100, 200, 250, 350]
 

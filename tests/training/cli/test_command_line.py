@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,7 +25,7 @@ import warpdrive
 from warpdrive.envs.tag_gridworld import TagGridworld
 from warpdrive.scene.scene import Scene
 from warpdrive.training.cli.main import main
-from warpdrive.training.cli.printing import make_console
+from warpdrive.training.cli.printing import as_typed, make_console
 
 GAMES = SUPPORT / "games.py"
 TINY = (
@@ -93,6 +95,49 @@ def test_train_needs_no_run_configuration(tmp_path, monkeypatch, capsys):
     assert yaml.safe_load(config.read_text())["policy"]["inner"]["algorithm"] == "ppo"
 
 
+BOUNDLESS = """
+import warpdrive as wd
+from games import Leave
+from numba import cuda
+
+
+@wd.kernel
+def step(rewards, limit):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    rewards[env, agent] = limit if agent == 1 else 1.0
+
+
+class Boundless(Leave):
+    step = step
+
+    def __init__(self, limit: float = 0.0):
+        super().__init__()
+        self.limit = limit
+"""
+
+
+def test_what_a_run_writes_is_json_without_nan_and_infinity(tmp_path, monkeypatch, capsys):
+    def unknown(constant):
+        raise ValueError(f"{constant} is not JSON")
+
+    (tmp_path / "boundless.py").write_text(BOUNDLESS)
+    monkeypatch.chdir(tmp_path)
+    small = ("trainer.total_steps=640", "trainer.num_envs=10", "trainer.evaluation.num_episodes=5")
+    options = (*small, "env.limit=.inf", "policy.inner={algorithm: random}", "--no-replay")
+    assert main(["train", "boundless.py:Boundless", *options]) == 0
+    (run,) = tmp_path.glob("runs/*/*")
+    read = {path.name: json.loads(path.read_text(), parse_constant=unknown) for path in run.rglob("*.json")}
+    assert read.keys() >= {"summary.json", "evaluation.json", "manifest.json", "machine.json"}
+    trained = read["evaluation.json"][0]
+    assert (trained["mean_return"], trained["std_return"]["inner"]) == ({"outer": 6.0, "inner": None}, None)
+    assert read["summary.json"]["returns"] == {"outer": 6.0, "inner": None}
+    assert yaml.safe_load((run / "config.yaml").read_text())["env"]["limit"] == math.inf
+    assert read["manifest.json"]["config"]["env"]["limit"] == math.inf
+    assert "6 ± 0" in (run / "report.html").read_text()
+    assert main(["evaluate", str(run), "--episodes", "5"]) == 0
+    assert "env.limit: found nan (a number)" in mistake(capsys, "train", "boundless.py:Boundless", "env.limit=.nan")
+
+
 def test_train_prints_the_trained_beside_the_random(trained):
     run, printed = trained
     assert "the taggers caught the runner" in printed
@@ -120,6 +165,16 @@ def test_train_says_where_the_run_is_and_what_to_do_next(trained):
     assert f"tensorboard --logdir {folder}" in tensorboard
     for command in (replay, tensorboard):
         assert shutil.which(command.split()[0], path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_suggested_commands_can_be_pasted_into_a_shell():
+    folder = Path("my runs") / "für alle"
+    assert shlex.split(as_typed("warpdrive", "evaluate", folder))[1:] == ["evaluate", str(folder)]
+
+
+def test_a_run_folder_in_place_of_a_configuration(trained, capsys):
+    told = f"{trained[0]}: found a run folder, expected a YAML file: --resume {trained[0]} continues the run"
+    assert told in mistake(capsys, "train", trained[0])
 
 
 def test_the_written_configuration_holds_the_overrides_and_trains_again(trained, tmp_path, monkeypatch, capsys):
@@ -296,6 +351,19 @@ def test_an_unknown_tag_to_act_at_random(trained, capsys):
     for command in ("evaluate", "replay"):
         line = mistake(capsys, command, trained[0], "--random", "runer")
         assert "'runner'" in line
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("evaluate cartpole --againts other", " Did you mean '--against'?"),
+        ("train cartpole --policy.agent.lr=1e-3", " Keys of the configuration have no dashes: 'policy.agent.lr=1e-3'."),
+        ("evaluate cartpole --seed 3", ""),
+    ],
+)
+def test_an_unknown_option_has_a_hint_if_one_is_near(command, expected, capsys):
+    option = command.split()[2]
+    assert f"unknown argument '{option}'.{expected} (see" in mistake(capsys, *command.split())
 
 
 def test_a_damaged_checkpoint_is_named(run, capsys):

@@ -30,6 +30,8 @@ COMPLETED = [
     ("train cartpole policy.agent.model.type=gru policy.agent.model.un", ["policy.agent.model.units="]),
     ("train cartpole policy.agent.algorithm=dqn policy.agent.eps", ["policy.agent.epsilon="]),
     ("train cartpole policy.agent.eps", []),
+    ("train cartpole trainer.evaluation=null trainer.evaluation.every=2 trainer.num_e", ["trainer.num_envs="]),
+    ("train cartpole saving.folder=runs saving.folder.name=x saving.fo", ["saving.folder="]),
     ("train my_runs/o", ["my_runs/one.yaml"]),
     ("train my_runs/one.yaml policy.t", ["policy.tagger."]),
     ("evaluate my_runs/saved --random r", ["runner"]),

@@ -59,7 +59,7 @@ def test_names_that_cannot_be_are_refused(name, hint, tmp_path, monkeypatch, cap
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["numpy", "random", "pytest"])
+@pytest.mark.parametrize("name", ["numpy", "random", "pytest", "__main__"])
 def test_names_of_modules_are_refused(name, tmp_path, monkeypatch, capsys):
     """Its tests would import the file in place of what everything else needs."""
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +99,41 @@ def test_changing_the_algorithm_drops_settings_it_does_not_have(run_yaml: Path) 
     )
 
 
-def test_convolutions_are_for_images_only() -> None:
-    told = (
-        r"policy\.agent\.model\.type: found 'convolutional' for the observation space Box\(.*expected a Box of images"
-    )
-    with pytest.raises(ConfigError, match=told):
-        load_config("pendulum", ["policy.agent.model={type: convolutional}"])
+IN_PICTURES = "model={type: convolutional, kernel_size: 31, padding: false}"
+
+
+@pytest.mark.parametrize(
+    ("source", "override", "told"),
+    [
+        (
+            "pendulum",
+            "policy.agent.model={type: convolutional}",
+            r"type: found 'convolutional' .*expected a Box of images",
+        ),
+        (
+            "battle",
+            f"policy.red.{IN_PICTURES}",
+            r"kernel_size: found 31 for images \(5, \d+, \d+\), of which nothing is left",
+        ),
+        (
+            "battle",
+            f"policy.red={{algorithm: dqn, {IN_PICTURES.replace('=', ': ')}}}",
+            "kernel_size: found 31 for images",
+        ),
+        (
+            {
+                "env": {"gymnasium": "FrozenLake-v1"},
+                "trainer": {"num_envs": 2, "train_batch_size": 8, "total_steps": 8},
+            },
+            "policy.agent={algorithm: ppo, model: {scale_observations: true}}",
+            r"scale_observations: found true for the observation space Discrete\(16\), expected a Box",
+        ),
+    ],
+)
+def test_models_that_do_not_fit_the_observations(source: Any, override: str, told: str) -> None:
+    tag = override.split(".")[1].partition("=")[0]
+    with pytest.raises(ConfigError, match=rf"policy\.{tag}\.model\.{told}"):
+        load_config(source, [override])
 
 
 def test_algorithms_are_for_some_actions_only() -> None:
@@ -112,6 +142,29 @@ def test_algorithms_are_for_some_actions_only() -> None:
     )
     with pytest.raises(ConfigError, match=told):
         load_config("pendulum", ["policy.agent={algorithm: dqn}"])
+
+
+@pytest.mark.parametrize(
+    ("noise", "told"),
+    [
+        ("{type: ou, std: 0.1}", "noise.type: found 'ou' (a string), expected one of gaussian, ornstein_uhlenbeck."),
+        ("{std: 0.1}", "noise.type: missing, expected one of gaussian, ornstein_uhlenbeck."),
+        (
+            "{type: ornstein_uhlenbeck, decays: 0.1}",
+            "noise.decays: unknown key, expected one of type, std, decay. Did you mean 'decay'?",
+        ),
+        ("{type: gaussian, std: -1}", "noise.std: found -1 (an integer), expected a number greater than or equal to 0"),
+    ],
+)
+def test_mistakes_in_exploration_noise_name_its_keys(noise: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"policy.agent.{told}")):
+        load_config("pendulum", [f"policy.agent={{algorithm: ddpg, noise: {noise}}}"])
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "qmix"])
+def test_a_model_type_that_is_a_list_is_told(algorithm: str) -> None:
+    with pytest.raises(ConfigError, match=r"policy\.agent\.model\.type: found \['gru'\] \(a list\)"):
+        load_config("cartpole", [f"policy.agent={{algorithm: {algorithm}, model: {{type: [gru], unit: 3}}}}"])
 
 
 def curve(name: str, steps: int = 400) -> dict[str, Any]:

@@ -30,6 +30,9 @@ def test_it_equals_the_same_configuration_in_yaml(tmp_path: Path) -> None:
     assert wd.RunConfig.load(tmp_path / "saved.yaml") == config
     assert (tmp_path / "saved.yaml").read_text() == config.to_yaml()
     assert wd.RunConfig.load("cartpole", ["trainer.seed=3"]).trainer.seed == 3
+    named = wd.RunConfig.load("cartpole", ["name='1e5'"])  # a word that looks like a number
+    named.save(tmp_path / "saved.yaml")
+    assert wd.RunConfig.load(tmp_path / "saved.yaml") == named
 
 
 @pytest.mark.parametrize("name", shipped_configs())
@@ -70,6 +73,15 @@ def test_a_trainer_takes_it() -> None:
                 env={"name": "cartpole", "gravty": 1.0}, trainer=SIZES, policy={"agent": wd.PPOConfig()}
             ),
             "env.gravty: unknown parameter of CartPole, .* Did you mean 'gravity'",
+        ),
+        (
+            lambda: wd.DDPGConfig(noise={"type": "gausian"}),
+            "noise: found type: 'gausian', expected one of 'gaussian', 'ornstein_uhlenbeck'. Did you mean 'gaussian'",
+        ),
+        (lambda: wd.DDPGConfig(noise={"std": 0.1}), r"noise: found .* \(a section\), expected the key 'type' as well"),
+        (
+            lambda: wd.RunConfig.load("cartpole", ["policy.agent.model={type: 'warpdrive:ActorCritic', width: 8}"]),
+            r"model\.width: unknown parameter of ActorCritic \(.*\), expected none\.$",
         ),
     ],
 )

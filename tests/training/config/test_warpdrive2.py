@@ -127,6 +127,7 @@ def test_unknown_keys_are_dropped_with_the_nearest_name():
     [
         ({"trainer": 3}, "trainer: found 3, expected a section"),
         ({"policy": {"a": {"algorithm": "SAC", "vf_loss_coeff": 1}}}, "policy.a.algorithm: found 'SAC'"),
+        ({"trainer": {"train_batch_size": 0}}, "trainer.train_batch_size: found 0, expected at least 1"),
         ({"trainer": {"num_episodes": "many"}}, "trainer.num_episodes: found 'many', expected a finite number"),
         ({"policy": {"a": {"model": [1], "gamma": 1}}}, r"model: found \[1\], expected a section"),
     ],

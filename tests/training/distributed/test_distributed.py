@@ -23,9 +23,11 @@ from warpdrive.errors import ConfigError, TeamError
 from warpdrive.importing import module_command
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
-from warpdrive.training.distributed.launch import launch
+from warpdrive.training.distributed.bootstrap import join
+from warpdrive.training.distributed.launch import _Processes, launch
 from warpdrive.training.distributed.process_group import SINGLE_PROCESS, UNSHARDED, ProcessGroup, Sharding, Share
 from warpdrive.training.run.metrics import read_metrics
+from warpdrive.training.runtime.interrupts import Stopped
 from warpdrive.training.trainer import Trainer, make_env
 
 Sections = Callable[..., dict[str, Any]]
@@ -187,6 +189,43 @@ def test_ctrl_c_saves_and_ends_all_processes(sections: Sections, tmp_path: Path)
     told = json.loads(summary.read_text())
     assert told["status"] == "interrupted"
     assert Path(told["checkpoint"]).name == f"step_{told['env_steps']}"
+
+
+def test_a_signal_reaches_processes_that_start_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = _Processes._start
+
+    def start_interrupted(self: _Processes, rank: int) -> subprocess.Popen[bytes]:
+        if rank == 1:
+            signal.raise_signal(signal.SIGTERM)
+        return start(self, rank)
+
+    monkeypatch.setattr(_Processes, "_start", start_interrupted)
+    began = time.monotonic()
+    with pytest.raises(Stopped) as stopped:
+        launch(["-c", "import time; time.sleep(100)"], 3)
+    assert stopped.value.number == signal.SIGTERM and time.monotonic() - began < 50
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [
+        ("WORLD_SIZE", "two", "WORLD_SIZE is 'two', expected a number of at least 1"),
+        ("RANK", "2", "RANK is '2', expected a number from 0 to 1"),
+        ("RANK", "-1", "RANK is '-1', expected a number from 0 to 1"),
+        ("LOCAL_WORLD_SIZE", "0", "LOCAL_WORLD_SIZE is '0', expected a number of at least 1"),
+        ("MASTER_PORT", "65536", "MASTER_PORT: found '65536', expected a number from 1 to 65535"),
+        ("MASTER_ADDR", "", "MASTER_ADDR not set"),
+    ],
+)
+def test_invalid_variables_are_told(variable: str, text: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    valid = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    for name, value in (valid | {variable: text}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("warpdrive.training.distributed.bootstrap._process_group", None)  # of other tests
+    for function in ("_share_cores", "mark_output"):  # which act on the whole process
+        monkeypatch.setattr(f"warpdrive.training.distributed.rendezvous.{function}", lambda *given: None)
+    with pytest.raises(TeamError, match=expected):
+        join()
 
 
 def test_processes_that_differ_are_told(sections: Sections, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from torch._C._distributed_c10d import TCPStore
 
-from warpdrive.training.distributed.heartbeat import Heartbeat
+from warpdrive.training.distributed.heartbeat import Heartbeat, Identity
 
 
 @pytest.fixture
@@ -63,3 +64,17 @@ def test_one_that_came_is_waited_for_no_longer(watches: Any) -> None:
     with heartbeat.in_collective():
         pass
     assert not ended.wait(3)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the SystemExit
+@pytest.mark.parametrize(("pid", "is_killed"), [(2**22, True), (0, False), (-1, False), ("1", False)])
+def test_only_processes_are_killed(watches: Any, monkeypatch: pytest.MonkeyPatch, pid: Any, is_killed: bool) -> None:
+    """The store is no more trusted than the network; 0 and negative numbers mean process groups."""
+    (heartbeat, _), ended = watches
+    killed: list[Any] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append(pid))
+    heartbeat.identities = {rank: replace(Identity.own(), kernel="k") for rank in range(2)}
+    heartbeat.identities[1] = replace(heartbeat.identities[1], pid=pid)
+    with pytest.raises(SystemExit):
+        heartbeat._abort("rank 1 is missing", [1])
+    assert ended.is_set() and killed == ([pid] if is_killed else [])

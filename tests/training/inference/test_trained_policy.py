@@ -22,6 +22,16 @@ from warpdrive.errors import ActionError, CheckpointError
 from warpdrive.observations import mapped
 from warpdrive.training.checkpoint.space_description import describe_space, space_of
 from warpdrive.training.config.load import load_config
+from warpdrive.training.inference.trained_policy import TrainedPolicy
+from warpdrive.training.models import acting_distribution, build_actor_critic, distribution_of
+from warpdrive.training.models.options import (
+    ConvolutionsConfig,
+    FullyConnectedConfig,
+    GRUConfig,
+    LSTMConfig,
+    MinGRUConfig,
+)
+from warpdrive.training.models.q_network import QNetwork
 from warpdrive.training.rollout.loop import act
 from warpdrive.training.trainer import Trainer, make_env
 
@@ -131,6 +141,24 @@ def test_what_is_seen_by_key_is_given_by_key(sections: Sections, trainer_of: Tra
             policy.act(given)
 
 
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (3,)), spaces.Discrete(4), spaces.MultiDiscrete([2, 3])], ids=str)
+@pytest.mark.parametrize("options", [FullyConnectedConfig(), GRUConfig(), LSTMConfig(), MinGRUConfig()])
+def test_no_observations_give_no_actions(space: spaces.Space[Any], options: Any) -> None:
+    shape = (2, 5)
+    action_space = spaces.Box(-1.0, 1.0, shape)
+    model = build_actor_critic(options, space, action_space)
+    policy = TrainedPolicy("agent", model, space, action_space, acting_distribution(options, action_space))
+    for deterministic in (False, True):
+        assert policy.act(np.zeros((0, *(space.shape or ())), space.dtype), deterministic).shape == (0, *shape)
+
+
+def test_no_images_give_no_actions() -> None:
+    space, choices = spaces.Box(0, 255, (3, 8, 8), np.uint8), spaces.Discrete(3)
+    model = QNetwork(space, 3, ConvolutionsConfig())
+    policy = TrainedPolicy("agent", model, space, choices, distribution_of(choices))
+    assert policy.act(np.zeros((0, 3, 8, 8), np.uint8)).shape == (0,)
+
+
 def test_samples_have_the_policys_probabilities(sections: Sections, trainer_of: TrainerOf, tmp_path: Path) -> None:
     """Bounds of 5 standard errors: the six comparisons fail by chance in less than 1 of 250,000 seeds."""
     trainer = trainer_of(sections("Aim", ("aimer", "chooser")))
@@ -196,3 +224,21 @@ def test_what_does_not_fit_is_told(sections: Sections, trainer_of: TrainerOf, tm
 )
 def test_spaces_are_read_back(space: spaces.Space[Any]) -> None:
     assert space_of(json.loads(json.dumps(describe_space(space), allow_nan=False))) == space
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        {"type": "Box", "shape": [2**20, 2**20], "dtype": "float32", "low": 0.0, "high": 1.0},
+        {"type": "Box", "shape": [2**12, 2**13], "dtype": "uint8", "low": 0, "high": 1},
+        {"type": "Box", "shape": [1], "dtype": "float32", "low": 0.0, "high": 1.0, "num_ids": 2**25},
+        {"type": "Box", "shape": [1], "dtype": "S1000000", "low": 0.0, "high": 1.0},
+        {"type": "Discrete", "n": 2**40, "start": 0},
+        {"type": "Discrete", "n": 2**25, "start": 0},
+        {"type": "MultiDiscrete", "nvec": [2, 2**40]},
+        {"type": "Dict", "spaces": {name: {"type": "Discrete", "n": 2**23, "start": 0} for name in "abc"}},
+    ],
+)
+def test_spaces_too_large_for_any_model_are_refused(description: dict[str, Any]) -> None:
+    with pytest.raises(CheckpointError, match="which is not what was saved"):
+        space_of(description)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,23 @@ def test_what_is_wrong_is_told_with_key_file_and_nearest(sections: Sections, mod
     with pytest.raises(ConfigError, match=r"run configuration|command line") as error:
         load_config(sections(), [f"policy.odd.model={model}"])
     error.match(told)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("shape", r"Own\.values: found a tensor of shape \(20, 2, 1\), expected \(20, 2\)"),
+        ("nothing", r"Own\.logits: found None, expected a tensor"),
+        ("constructor", r"{file}:Own: RuntimeError: not today \(.*own_models\.py:\d+\)"),
+        ("call", r"Own\.logits: RuntimeError: not now \(.*own_models\.py:\d+\)"),
+    ],
+)
+def test_a_model_that_cannot_be_built_or_called_is_reported_before_training(
+    sections: Sections, trainer_of: TrainerOf, wrong: str, told: str
+) -> None:
+    expected = rf"^policy\.odd\.model\.type: {told.format(file=re.escape(str(FILE)))}"
+    with pytest.raises(ConfigError, match=expected):
+        trainer_of(sections(), f"policy.odd.model={{type: '{FILE}:Own', wrong: {wrong}}}")
 
 
 def test_names_that_are_taken_are_refused() -> None:

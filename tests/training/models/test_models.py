@@ -164,6 +164,14 @@ def test_bounded_observations_are_scaled_where_that_is_asked_for() -> None:
     assert plain.state_dict().keys() == scaled.state_dict().keys()
 
 
+def test_limits_of_the_dtype_are_no_bounds() -> None:
+    """As of the velocities of CartPole in Gymnasium before 1.0, which a scale of 2 / (high - low) would set to 0."""
+    most = np.finfo(np.float32).max
+    space = spaces.Box(np.array([-4.8, -most, 3.0e38], np.float32), np.array([4.8, most, 3.2e38], np.float32))
+    scaled = Flatten(space, scale=True)(torch.tensor([[2.4, -1.5, 3.2e38]]))
+    torch.testing.assert_close(scaled, torch.tensor([[0.5, -1.5, 1.0]]))
+
+
 def convolutional(**settings: Any) -> ConvolutionalConfig:
     return ConvolutionalConfig(type="convolutional", **settings)
 

@@ -93,13 +93,24 @@ def test_the_last_evaluation_stays_until_the_next():
 
 
 @pytest.mark.parametrize(
-    ("number", "text"), [(0.4, "0"), (870, "870"), (12_345, "12.3k"), (999_700, "1000k"), (1_230_000, "1.23M")]
+    ("number", "text"),
+    [
+        (0.4, "0"),
+        (870, "870"),
+        (12_345, "12.3k"),
+        (999_700, "1000k"),
+        (1_230_000, "1.23M"),
+        (2e12, "2T"),
+        (2**63, "9.22E"),
+    ],
 )
 def test_numbers_are_shortened(number, text):
     assert short(number) == text
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(5, "0:05"), (61, "1:01"), (3600, "1:00:00"), (math.inf, "?")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(5, "0:05"), (61, "1:01"), (3600, "1:00:00"), (4e7, "?"), (math.inf, "?")]
+)
 def test_durations_read_like_a_clock(seconds, text):
     assert clock(seconds) == text
 

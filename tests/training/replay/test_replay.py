@@ -186,6 +186,8 @@ def test_many_pictures_lie_in_a_block() -> None:
 def test_what_cannot_be_shown_is_told(trainer: Trainer) -> None:
     with pytest.raises(DefinitionError, match="replica 6 does not exist: there are 6, 0 to 5"):
         wd.replay(replicas(), replicas=[6])
+    with pytest.raises(WarpDriveError, match="source is an object of type Candle, expected a Trainer, an EnvWrapper"):
+        wd.replay(Candle())  # type: ignore[arg-type]
     with pytest.raises(WarpDriveError, match="require a Trainer or a run"):
         wd.replay(replicas(), episodes=2)
 

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 import warpdrive as wd
-from warpdrive.errors import TrainingError
+from warpdrive.errors import ConfigError, TrainingError
 from warpdrive.training.checkpoint.checkpoint import read_checkpoint
 from warpdrive.training.reports import EvaluationReport, TrainingSummary, UpdateReport
+from warpdrive.training.run.callbacks import Callback
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -150,3 +151,20 @@ def test_replicas_are_put_into_stored_states_before_a_rollout(sections: Sections
     seed = Seed()
     trainer_of(sections()).train(callbacks=[seed])
     assert seed.ends == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"callbacks": [print]}, "in callbacks, expected a wd.Callback object, or on_update="),
+        ({"callbacks": [Callback]}, "in callbacks, expected a wd.Callback object"),
+        ({"callbacks": Callback()}, "expected a list of wd.Callback objects"),
+        ({"on_update": 3}, "found on_update = 3, expected a function of a report"),
+    ],
+)
+def test_what_is_no_callback_is_told_before_the_run(
+    sections: Sections, trainer_of: TrainerOf, tmp_path: Path, arguments: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        trainer_of(sections()).train(**arguments)
+    assert not (tmp_path / "runs").exists()

@@ -57,3 +57,16 @@ def test_a_process_of_unix_gets_the_signal() -> None:
         process.stdout.readline()
         send(process, signal.SIGTERM)
         assert process.wait(60) == -signal.SIGTERM
+
+
+def test_a_handler_that_is_not_of_python_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``signal.getsignal`` returns None for it, which ``signal.signal`` refuses."""
+    real = signal.getsignal
+    monkeypatch.setattr(signal, "getsignal", lambda number: None if number == signal.SIGTERM else real(number))
+    installed: list[int] = []
+    former = signal.signal
+    monkeypatch.setattr(signal, "signal", lambda number, handler: (installed.append(number), former(number, handler)))
+    before = real(signal.SIGINT)
+    with on_signal(lambda number: None):
+        assert real(signal.SIGINT) is not before
+    assert real(signal.SIGINT) is before and signal.SIGTERM not in installed

@@ -9,14 +9,16 @@ import pytest
 
 from warpdrive.errors import ConfigError, WarpDriveError
 from warpdrive.training.config.load import load_config
+from warpdrive.training.config.yaml import parse_override
 from warpdrive.training.sweep.engines import make_engine
 from warpdrive.training.sweep.space import as_overrides, drawn, grid, parse_space
 
 
 def test_lists_and_ranges_are_told_from_what_is_the_same_for_all():
     given = ["a.b=[1,2]", "c=uniform(0, 1)", "d=3", "e=loguniform(1e-4,1e-2)", "f=integer(2,5)", "g=x"]
-    space, fixed = parse_space(given)
-    assert list(space) == ["a.b", "c", "e", "f"] and fixed == ["d=3", "g=x"]
+    words = ["policy.agent.model.initialization=uniform", "h=integers.txt"]  # begin like ranges, and are none
+    space, fixed = parse_space([*given, *words])
+    assert list(space) == ["a.b", "c", "e", "f"] and fixed == ["d=3", "g=x", *words]
 
 
 def test_a_grid_has_every_combination():
@@ -41,12 +43,30 @@ def test_values_arrive_in_the_configuration():
     assert config.policy["agent"].lr == 1e-3 and config.policy["agent"].model.hidden == [8, 8]
 
 
+VALUES = [
+    math.inf,
+    -math.inf,
+    "\N{GRINNING FACE}\N{SNOWMAN}",
+    'a "b"\\c\n',
+    [1, 2.5, None, True],
+    {"a": ["1e-3", 1e-3]},
+    *("1e5", "yes", "a: b, [c] # d", " ", "", "long " * 50),
+]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_values_are_the_same_as_overrides(value):
+    (override,) = as_overrides({"a.b": value})
+    assert parse_override(override) == (("a", "b"), value)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["a=1"], "nothing to vary"),
         (["a=[]"], "a: found an empty list"),
         (["a=[1]", "a=[2]"], "a: given twice"),
+        (["a=[2024-01-01]"], "a: found datetime.date(2024, 1, 1), expected numbers, words, lists or sections"),
         (["a=uniform(2,1)"], "expected a range from low to high"),
         (["a=loguniform(0,1)"], "both greater than 0"),
         (["a=uniform(x,1)"], "expected uniform of two numbers"),

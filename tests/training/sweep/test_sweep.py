@@ -139,3 +139,26 @@ def test_mistakes_are_told_in_a_line_before_anything_is_trained(arguments, told,
     error = capsys.readouterr().err
     assert code == 2 and told in error and error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("source", 3),
+        ("arguments", "trainer.seed=[0,1]"),
+        ("arguments", [3]),
+        ("engine", ["grid"]),
+        ("trials", "2"),
+        ("trials", 0),
+        ("seed", None),
+        ("minimise", "no"),
+        ("tag", 0),
+    ],
+)
+def test_a_damaged_sweep_is_told(key, value, tmp_path, capsys):
+    request = {"source": "cartpole", "arguments": ["trainer.seed=[0,1]"], "engine": None, "trials": None}
+    request |= {"seed": 0, "minimise": False, "tag": None, key: value}
+    (tmp_path / "sweep.json").write_text(json.dumps(request))
+    assert main(["sweep", "--resume", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert f"sweep.json is damaged: found {key} = {value!r}" in error and error.count("\n") == 1

@@ -74,7 +74,7 @@ def state_at(port: int, query: str = "", token: str = "the-token") -> dict[str, 
     return found
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8300", "localhost:1"])
+@pytest.mark.parametrize("host", ["127.0.0.1:8300", "localhost:1", "127.0.0.1"])  # without a number: port 80
 @pytest.mark.parametrize(("place", "kind"), [("", "text/html"), ("state", "application/json")])
 def test_the_token_opens_the_page(server: WatchServer, place: str, kind: str, host: str) -> None:
     response = get(server.server_port, f"/the-token/{place}", host)
@@ -147,6 +147,17 @@ def test_a_page_gets_only_what_is_new(server: WatchServer, run: RunFolder) -> No
         log.write(40, {"losses/entropy/one": 1.0})  # a new column: the file is written again
         third = state_at(server.server_port, f"?generation={generation}&rows=3")["curves"]
         assert (third["first"], len(third["rows"])) == (0, 4) and third["generation"] != generation
+
+
+@pytest.mark.parametrize(("total_steps", "left"), [("1000", 16.0), ("9.0e+18", None), (".inf", None)])
+def test_the_remaining_time_of_an_endless_run_is_unknown(
+    server: WatchServer, run: RunFolder, total_steps: str, left: float | None
+) -> None:
+    run.config.write_text(CONFIG.replace("1000", total_steps))
+    run.metrics.write_text("env_steps,perf/env_steps_per_second\n200,50\n")
+    with locked(run.path):
+        found = state_at(server.server_port)
+    assert (found["state"], found["seconds_left"]) == ("running", left)
 
 
 def test_a_half_written_line_waits_for_its_end(tmp_path: Path) -> None:

@@ -7,13 +7,18 @@ import re
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from browser import Opened, browser, opened  # noqa: F401 (fixtures)
+from gymnasium import spaces
 
 import warpdrive as wd
+from warpdrive.envs.cartpole import CartPole
 from warpdrive.envs.connect_four import ConnectFour
-from warpdrive.errors import ConfigError, DefinitionError
+from warpdrive.errors import CheckpointError, ConfigError, DefinitionError
+from warpdrive.training.checkpoint.checkpoint import Checkpoint, read_models, write_checkpoint
+from warpdrive.training.checkpoint.space_description import describe_space
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.trainer import make_env
@@ -110,15 +115,20 @@ def test_people_play_by_keys_and_a_link_repeats_the_game(file: Path, opened: Ope
     tab.keyboard.up("ArrowRight")
     advance(tab, 1)
     assert values(tab, "actions").reshape(2, 3)[0, 0] == 0
+    tab.keyboard.press("ArrowRight")
+    advance(tab, 1)
+    assert values(tab, "actions").reshape(2, 3)[0, 0] == RIGHT
+    advance(tab, 1)
+    assert values(tab, "actions").reshape(2, 3)[0, 0] == 0
     tab.keyboard.up("w")
     tab.select_option("#first", "")
     advance(tab, 20)
     address, state = tab.evaluate("[warpdrive.address(), warpdrive.game.digest()]")
     again = ready(opened(address))
-    advance(again, 33 - again.evaluate("warpdrive.game.step"))
+    advance(again, 35 - again.evaluate("warpdrive.game.step"))
     assert again.evaluate("warpdrive.game.digest()") == state
     random = ready(opened(file))
-    advance(random, 33 - random.evaluate("warpdrive.game.step"))
+    advance(random, 35 - random.evaluate("warpdrive.game.step"))
     assert random.evaluate("warpdrive.game.digest()") != state
 
 
@@ -170,7 +180,7 @@ def test_the_end_of_a_game_stays_until_somebody_presses_a_key(tmp_path: Path, op
     tab.select_option("#second", "1")
     tab.click("#restart")
     for moves, key in enumerate("415", start=1):
-        tab.keyboard.press(key, delay=200)
+        tab.keyboard.press(key)  # down and up before the next frame
         tab.wait_for_function(f"warpdrive.game.step === {moves}")
     tab.wait_for_function("document.querySelector('#state').textContent.includes('press a key')")
     tab.wait_for_timeout(1000)
@@ -234,6 +244,53 @@ def test_a_trainer_is_shown_live_in_a_notebook(tmp_path: Path, opened: Opened) -
     (tmp_path / "notebook.html").write_text(page._repr_html_())
     frame = opened(tmp_path / "notebook.html").frames[1]
     frame.wait_for_function("window.warpdrive && warpdrive.game.step > 3")
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "message"),
+    [
+        (CartPole(), {}, "source is an object of type CartPole, expected a Trainer, an EnvWrapper, a run"),
+        ("cartpole", {"replicas": 0}, "replicas is 0, expected an integer from 1 to"),
+        ("cartpole", {"fps": float("nan")}, "fps is nan, expected a number greater than 0"),
+        ("cartpole", {"fps": "10"}, "fps is '10', expected a number greater than 0"),
+        ("cartpole", {"verified_steps": -1}, "verified_steps is -1, expected an integer from 1 to"),
+        ("cartpole", {"random": "agent"}, r"expected a list of policy tags: \['agent'\]"),
+        ("wrapper", {"random": ["agnt"]}, "unknown policy tag 'agnt', expected one of agent. Did you mean 'agent'"),
+        ("host", {}, "is of another library, and has no kernels"),
+    ],
+)
+def test_wrong_arguments_of_a_live_page_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Any, arguments: dict[str, Any], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where there are no runs, which come first
+    if source == "wrapper":
+        source = wd.EnvWrapper("cartpole", env_backend="cpu")
+    elif source == "host":
+        source = wd.HostEnv(lambda: gymnasium.make("CartPole-v1"), 2, env_backend="cpu")
+    with pytest.raises(wd.WarpDriveError, match=message):
+        wd.live(source, **arguments)
+
+
+def test_policies_of_another_environment_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = ["trainer.num_envs=4", "trainer.env_backend=cpu", "saving.folder=runs", "policy.agent.model.hidden=[8]"]
+    config = load_config("cartpole", small)
+    wd.Trainer(make_env(config), config).save("saved/step_1")
+    assert list(source_of("saved/step_1").policies) == ["agent"]
+    saved = read_models(Path("saved/step_1"))
+    settings, described, parameters = saved.config["policy"]["agent"], saved.spaces["agent"], saved.models["agent"]
+
+    renamed = saved.config | {"policy": {"other": settings}}
+    write_checkpoint(Path("renamed/step_1"), Checkpoint(renamed, {"other": described}, {"other": parameters}, {}))
+    with pytest.raises(CheckpointError, match=r"it has a policy of 'other', but the policy tags of .* are agent"):
+        source_of("renamed/step_1")
+
+    others = {"observation": describe_space(spaces.Box(-1.0, 1.0, (4,)))}
+    write_checkpoint(Path("changed/step_1"), Checkpoint(saved.config, {"agent": described | others}, saved.models, {}))
+    with pytest.raises(
+        CheckpointError, match=r"the observation space of 'agent' was Box\(-1.0, .*, but that of .* is Box"
+    ):
+        source_of("changed/step_1")
 
 
 def test_an_unknown_tag_is_named() -> None:

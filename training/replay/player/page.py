@@ -185,7 +185,7 @@ def _colours_of_tags(film: Film) -> dict[str, int]:
     if shapes is not None:
         agents, each = int(film.env.num_agents), int(film.env.shapes_per_agent)
         first = shapes[0][: agents * each].reshape(agents, each, len(fields.FIELDS))[:, 0]
-        drawn = [set(first[agents, fields.COLOUR].astype(int).tolist()) for agents in tags.values()]
+        drawn = [set(first[ids, fields.COLOUR].astype(int).tolist()) for ids in tags.values()]
         if all(len(colours) == 1 for colours in drawn) and len(set.union(*drawn)) == len(tags):
             return dict(zip(tags, map(min, drawn), strict=True))
     return {tag: number % fields.GREY for number, tag in enumerate(tags)}

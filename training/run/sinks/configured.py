@@ -1,4 +1,4 @@
-"""Sinks that a run configuration asks for."""
+"""Metric sinks of a run configuration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_sinks(config: RunConfig) -> None:
     """Check, before a run folder is created, that the packages for ``saving`` are installed.
 
     Raises:
-        ConfigError: a package is missing.
+        ConfigError: If a package is missing.
     """
     saving = config.saving
     writes_events(saving.tensorboard)
@@ -31,9 +31,9 @@ def sinks_of(config: RunConfig, run: RunFolder, go_on_after: int) -> list[Metric
     """Return the metric sinks configured in ``saving``.
 
     Args:
-        config: run configuration.
-        run: folder of the run.
-        go_on_after: environment steps of a resumed run.
+        config: Run configuration.
+        run: Folder of the run.
+        go_on_after: Environment steps of a resumed run.
 
     Returns:
         The sinks, possibly none.
@@ -55,9 +55,9 @@ def log_replay(config: RunConfig, run: RunFolder, env_steps: int, path: Path) ->
     """Add an animation to the sinks of a run that has ended.
 
     Args:
-        config: run configuration.
-        run: folder of the run.
-        env_steps: environment steps of the policies that act.
+        config: Run configuration.
+        run: Folder of the run.
+        env_steps: Environment steps of the policies that act.
         path: GIF file.
     """
     with ExitStack() as stack:

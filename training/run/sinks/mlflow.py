@@ -26,9 +26,9 @@ class MlflowRun:
     The client is used rather than ``mlflow.start_run``: another run may be active in the process.
 
     Args:
-        settings: the experiment.
-        run: folder of the run; its name and configuration are logged.
-        config: run configuration.
+        settings: The experiment.
+        run: Folder of the run; its name and configuration are logged.
+        config: Run configuration.
     """
 
     def __init__(self, settings: MlflowConfig, run: RunFolder, config: RunConfig) -> None:
@@ -72,11 +72,11 @@ def mlflow() -> Any:
     """Return the package ``mlflow``.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: If it is not installed.
     """
     return package("mlflow", "saving.mlflow", "MLflow")
 
 
 def _name(name: str) -> str:
-    """Return a name with only those characters that MLflow allows."""
+    """Return a name with only the characters that MLflow allows."""
     return re.sub(r"[^\w\-./ ]", "_", name)

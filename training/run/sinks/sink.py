@@ -1,4 +1,4 @@
-"""Interface of metric sinks: receivers of logged metrics besides ``metrics.csv``."""
+"""Interface of metric sinks: destinations of logged metrics other than ``metrics.csv``."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def package(name: str, key: str, title: str) -> Any:
     """Import an optional package.
 
     Args:
-        name: name of the package, and of the extra that installs it.
-        key: configuration key that requires it.
-        title: name of the product.
+        name: Name of the package, and of the extra that installs it.
+        key: Configuration key that requires it.
+        title: Name of the product.
 
     Returns:
         The package.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: If it is not installed.
     """
     try:
         return importlib.import_module(name)

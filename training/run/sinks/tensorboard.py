@@ -19,8 +19,8 @@ class TensorBoardEvents:
     """TensorBoard event files. TensorBoard is imported for the first metrics: a run starts without it.
 
     Args:
-        folder: folder of the event files.
-        go_on_after: environment steps of a resumed run: later events in the folder are superseded.
+        folder: Folder of the event files.
+        go_on_after: Environment steps of a resumed run: later events in the folder are superseded.
     """
 
     def __init__(self, folder: Path, go_on_after: int = 0) -> None:
@@ -65,7 +65,7 @@ def writes_events(wanted: bool | None) -> bool:
     """Return True if event files are written: as configured by ``saving.tensorboard``, by default if possible.
 
     Raises:
-        ConfigError: they are wanted explicitly, but TensorBoard is not installed.
+        ConfigError: If they are requested explicitly, but TensorBoard is not installed.
     """
     installed = wanted is not False and importlib.util.find_spec("tensorboard") is not None
     if wanted and not installed:

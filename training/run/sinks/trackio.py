@@ -16,9 +16,9 @@ class TrackioRun:
     """Trackio run, with environment steps as steps. A resumed run continues the same one.
 
     Args:
-        settings: the project.
-        run: folder of the run; its name and configuration are logged.
-        config: run configuration.
+        settings: The project.
+        run: Folder of the run; its name and configuration are logged.
+        config: Run configuration.
     """
 
     def __init__(self, settings: TrackioConfig, run: RunFolder, config: RunConfig) -> None:
@@ -50,6 +50,6 @@ def trackio() -> Any:
     """Return the package ``trackio``.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: If it is not installed.
     """
     return package("trackio", "saving.trackio", "Trackio")

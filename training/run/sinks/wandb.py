@@ -16,9 +16,9 @@ class WandbRun:
     """Weights & Biases run, with ``env_steps`` as the x axis. A resumed run continues the same one.
 
     Args:
-        settings: the project.
-        run: folder of the run; its name and configuration are logged.
-        config: run configuration.
+        settings: The project.
+        run: Folder of the run; its name and configuration are logged.
+        config: Run configuration.
     """
 
     def __init__(self, settings: WandbConfig, run: RunFolder, config: RunConfig) -> None:
@@ -35,7 +35,7 @@ class WandbRun:
             dir=str(run.path),
             config=config.model_dump(mode="json"),
         )
-        # evaluations beside training arrive late: the x axis is their env_steps
+        # concurrent evaluations arrive late: the x axis is their env_steps
         self._run.define_metric("env_steps")
         self._run.define_metric("*", step_metric="env_steps")
 
@@ -56,6 +56,6 @@ def wandb() -> Any:
     """Return the package ``wandb``.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: If it is not installed.
     """
     return package("wandb", "saving.wandb", "Weights & Biases")

@@ -18,7 +18,7 @@ def test_a_hunter_beside_the_runner_catches_it():
     env = wd.EnvWrapper(MyEnv(num_hunters=1), num_envs=1, auto_reset=False)
     env.reset()
     env.ctx["position"][0] = env.ctx["position"].new_tensor([4, 5])
-    actions = np.array([[2, 1]], np.int32)  # the hunter goes right, the runner stays
+    actions = np.array([[2, 1]], np.int32)  # the hunter moves right, the runner stays
     _, rewards, terminated, _, _ = env.step(actions)
     assert terminated.tolist() == [True]
     assert rewards.tolist() == [[1.0, -1.0]]

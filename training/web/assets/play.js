@@ -47,7 +47,7 @@
   let playing = true, credit = 0, last = 0, trails = [];
   let chosen = 0; // replica
   const people = [{ agent: null }, { agent: null }];
-  const pressed = new Set();
+  const pressed = new Set(), tapped = new Set(); // keys that are down, and those that went down since the last step
 
   function begin() {
     game = new Game(loaded, program.description, settings.replicas, settings.seed, settings.numbers);
@@ -104,12 +104,17 @@
   const SECOND = { left: "a", right: "d", up: "w", down: "s", space: "f", enter: "g" };
   const nameOf = key => NAMES[key] || key.toLowerCase();
   const controlsOf = agent => data.controls[tagOf.get(agent)] || {};
+  const isDown = key => pressed.has(key) || tapped.has(key); // or was, if only between two steps
+  function press(key) {
+    pressed.add(key);
+    tapped.add(key);
+  }
   const waits = agent => controlsOf(agent)[""] === null; // for a key, in turns: people share those that only one of them has
   /** Return the keys that a person holds, as the environment names them. */
   function keysOf(number, agent) {
     const both = people.every(person => person.agent !== null), shared = waits(agent) ? key => key : () => "";
     return new Set(Object.keys(controlsOf(agent)).flatMap(combination => combination.split("+")).filter(name =>
-      name && (pressed.has(`${number}:${name}`) || pressed.has(number === 0 ? name : SECOND[name] || shared(name)) || (!both && pressed.has(name)))));
+      name && (isDown(`${number}:${name}`) || isDown(number === 0 ? name : SECOND[name] || shared(name)) || (!both && isDown(name)))));
   }
   function actionOf({ agent }, number) {
     const { kind, size, low, high } = actionsOf(agent), controls = controlsOf(agent), keys = keysOf(number, agent);
@@ -153,7 +158,7 @@
   addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     const name = nameOf(event.key), plays = people.some(({ agent }, number) => agent !== null && usesKey(agent, number, name));
-    if (!event.repeat) pressed.add(name);
+    if (!event.repeat) press(name);
     if (plays) event.preventDefault();
     else if (event.key === " " && event.target.tagName !== "BUTTON") {
       event.preventDefault();
@@ -163,7 +168,10 @@
   });
   const usesKey = (agent, number, name) => Object.keys(controlsOf(agent)).some(combination => combination.split("+").some(key => key === name || (number === 1 && SECOND[key] === name)));
   addEventListener("keyup", event => pressed.delete(nameOf(event.key)));
-  addEventListener("blur", () => pressed.clear());
+  addEventListener("blur", () => {
+    pressed.clear();
+    tapped.clear();
+  });
 
   // ---- pictures ----
   let panels = [];
@@ -357,7 +365,7 @@
         button.addEventListener("pointerdown", event => {
           event.preventDefault();
           button.setPointerCapture(event.pointerId);
-          pressed.add(`${number}:${name}`);
+          press(`${number}:${name}`);
         });
         for (const end of ["pointerup", "pointercancel"]) button.addEventListener(end, () => pressed.delete(`${number}:${name}`));
       }
@@ -423,6 +431,7 @@
   function advance() {
     try {
       game.advance(act);
+      tapped.clear();
       if (data.canDraw && data.longestTrail) {
         game.draw();
         remember();
@@ -450,7 +459,10 @@
       let steps = 0;
       while (credit >= 1 && playing && performance.now() - began < 12) {
         const movers = toMove();
-        if (isWaitingFor(movers)) break;
+        if (isWaitingFor(movers)) {
+          tapped.clear(); // which no column, say, has room for
+          break;
+        }
         advance();
         movers.forEach(consume);
         credit -= isOver() && speed <= 4 ? 1 + PAUSE_AT_THE_END * data.stepsPerSecond * speed : 1;
