@@ -1,4 +1,4 @@
-"""Measure frames per second of the environment ``atari`` on the CPU backend, beside ale-py's.
+"""Measure frames per second of the environment ``atari`` on the CPU backend, compared with ale-py.
 
     python benchmarks/atari.py            # writes benchmarks/results/atari.md
     taskset -c 0 python benchmarks/atari.py    # one core only, the same one for all, on a busy machine
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--note", default="", help="remark for the head of the page")
     options = parser.parse_args()
     rounds = 1 if options.quick else options.rounds
-    torch.set_num_threads(1)  # PyTorch's idle threads would keep the cores busy that others are measured on
+    torch.set_num_threads(1)  # PyTorch's idle threads would keep the cores of other measurements busy
     cores = len(os.sched_getaffinity(0))
     lines = ["| game | | frames per second | ours / ale-py |", "| --- | --- | ---: | ---: |"]
     for game in GAMES:

@@ -62,7 +62,7 @@ Job = tuple[Task, str, int]
 
 
 def missing(task: Task) -> str | None:
-    """Return what is missing on this machine to train and evaluate a task; None if nothing is."""
+    """Return the missing requirements to train and evaluate a task on this machine, or None."""
     module, package = PACKAGES.get(task.family, (None, None))
     if module and importlib.util.find_spec(module) is None:
         return f"{module} is not installed: pip install {package}"
@@ -89,7 +89,7 @@ def measured(job: Job, options: argparse.Namespace) -> Run:
 
 
 def run_all(jobs: list[Job], options: argparse.Namespace, stored: list[Run]) -> list[str]:
-    """Run what is not finished, several processes at a time, and write the results after each.
+    """Run the unfinished jobs, several processes at a time, and write the results after each.
 
     Args:
         jobs: The runs.
@@ -123,7 +123,7 @@ def run_all(jobs: list[Job], options: argparse.Namespace, stored: list[Run]) -> 
 
 
 def write(new: list[Run], with_curves: bool) -> None:
-    """Write the tables and data of all runs with the present settings, with ``new`` ones in place of former ones."""
+    """Write the tables and data of all runs with the current settings, with ``new`` runs in place of former ones."""
     path = RESULTS / "cooperative.json"
     runs = [run for run in merged(read(path), new) if is_current(run)]
     path.write_text(as_json(runs), encoding="utf-8")
@@ -150,7 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--steps",
         type=float,
         default=1.0,
-        help="factor of the environment steps; the pages have only runs with 1 (default: 1)",
+        help="factor of the environment steps, and of schedules; the pages have only runs with 1 (default: 1)",
     )
     parser.add_argument("--episodes", type=int, default=EPISODES, help="evaluation episodes (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "cooperative", help="of the finished runs")

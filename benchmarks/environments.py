@@ -55,7 +55,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Result:
-    """Steps per second: ours by the number of cores, others by name; and the reasons for missing ones."""
+    """Steps per second: WarpDrive's by cores, other libraries' by name; and the reasons for missing ones."""
 
     workload: Workload
     ours: Mapping[int, float]
@@ -164,7 +164,7 @@ def given(workload: Workload, cores: int, seconds: float) -> Measure:
 
 
 def made(workload: Workload, cores: int) -> wd.EnvWrapper:
-    """Return the replicas of a workload, stepped on the given number of cores."""
+    """Return the replicas of a workload, which are stepped on the given number of cores."""
     workers.set_num_threads(cores)
     config = dict(workload.config)
     return wd.EnvWrapper(env_name=workload.name, env_config=config, num_envs=workload.replicas, env_backend="cpu")
@@ -188,7 +188,7 @@ def measured(workload: Workload, cores: Sequence[int], seconds: float, rounds: i
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return the results as a Markdown table: ours, and others with the speedup of ours."""
+    """Return the results as a Markdown table: WarpDrive's, and other libraries' with the speedup over them."""
     cores = list(results[0].ours)
     ratios = " | ".join(f"ours on {n} / theirs" for n in cores)
     lines = [f"| environment | | steps per second | {ratios} |", f"| --- | --- | ---: |{' ---: |' * len(cores)}"]
@@ -244,7 +244,7 @@ def main() -> None:
     options = parser.parse_args()
     peers.python = options.peer_python or peers.python
     rounds, seconds = (1, 0.05) if options.quick else (options.rounds, 0.3)
-    torch.set_num_threads(1)  # PyTorch's idle threads would keep the cores busy that others are measured on
+    torch.set_num_threads(1)  # PyTorch's idle threads would keep the cores of other measurements busy
     cores = len(os.sched_getaffinity(0))
     chosen = [workload for workload in workloads(cores) if workload.name in (options.only or [workload.name])]
     results = []

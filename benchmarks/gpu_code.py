@@ -52,7 +52,7 @@ RESULTS = Path(__file__).parent / "results" / "gpu_code.md"
 
 
 class Compiler:
-    """A backend that compiles each fused kernel for all requested GPU architectures and launches nothing."""
+    """Backend that compiles each fused kernel for all requested GPU architectures, without launches."""
 
     device = torch.device("cpu")
 

@@ -1,6 +1,6 @@
 """Measure the overhead of a step through the interfaces of other libraries, compared with ``env.step``.
 
-TorchRL's own cost is that of an environment with the same specs that does nothing, PettingZoo's environment is a single
+TorchRL's overhead is the cost of an empty environment with the same specs; PettingZoo's environment is a single
 replica.
 
 python benchmarks/interop.py
@@ -40,7 +40,7 @@ def microseconds(step: Callable[[Any], Any], actions: list[Any]) -> Callable[[],
 
 @dataclass
 class Candidate:
-    """A benchmark, and the names of those whose sum its figure is compared with."""
+    """Benchmark, and the names of the benchmarks whose sum it is compared with."""
 
     measure: Callable[[], float]
     beyond: tuple[str, ...] = ("env.step and copies",)
@@ -97,7 +97,7 @@ def with_copies(env: wd.EnvWrapper) -> Callable[[Any], None]:
 
 
 def of_torchrl(num_envs: int, actions: list[torch.Tensor]) -> dict[str, Candidate]:
-    """Return the benchmarks of ``to_torchrl``, and of an environment of TorchRL that does nothing."""
+    """Return the benchmarks of ``to_torchrl``, and of an empty TorchRL environment."""
     from tensordict import TensorDict
     from torchrl.envs import EnvBase
 

@@ -3,7 +3,7 @@
     python benchmarks/numba_cuda_tests.py FOLDER [--only test_atomics ...] [--jobs 2] [--list failed]
 
 FOLDER holds test files, such as ``numba/cuda/tests/cudapy`` of numba. Each file runs in a process of its own with a
-time limit; a refused test is one that ends in a refusal of the kernel language, which names file and line.
+time limit; a refused test is one that ends with an error about an unsupported construct, with file and line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure what ``warpdrive train --watch`` costs: runs without it, with it, and with a page open, alternately.
+"""Measure the cost of ``warpdrive train --watch``: runs without it, with it, and with an open page, alternately.
 
 python benchmarks/watch.py
 python benchmarks/watch.py --only tag_gridworld --seconds 120
@@ -91,7 +91,7 @@ def train(name: str, steps: int, variant: str) -> Figures:
         for line in process.stdout:
             if "http://" in line and variant == VARIANTS[2]:
                 page = Page(line.split()[-1])
-        _, status, usage = os.wait4(process.pid, 0)  # with those of its children that it waited for
+        _, status, usage = os.wait4(process.pid, 0)  # including waited-for child processes
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")

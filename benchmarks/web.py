@@ -37,8 +37,7 @@ SECONDS = 0.1
 def program_and_game(name: str, replicas: int, with_policies: bool = False) -> tuple[Program, Game]:
     """Return the program of a game and the game natively.
 
-    Agents act at random; ``with_policies``, ``name`` is a run configuration, and its policies act as they are before
-    training.
+    Agents act at random; if ``with_policies``, ``name`` is a run configuration, and its untrained policies act.
     """
     policies: dict[str, TrainedPolicy] = {}
     if with_policies:
@@ -83,7 +82,7 @@ def measured(take: Callable[[int], float], replicas: int) -> Callable[[], float]
 
 
 def verify(name: str, steps: int, with_policies: bool) -> str:
-    """Return whether the states after each step are those of the native backend, and the episodes that ended."""
+    """Compare the states after each step with those of the native backend; return a description of the result."""
     replicas = 3
     program, game = program_and_game(name, replicas, with_policies)
     with Node(program, replicas, game.env.seed) as node:

@@ -2,8 +2,8 @@
 
 Each element of an array counts once per step as read, if kernel functions read it before they write it, and once as
 written. Repeated reads, and reads after a write in the same launch, are served by registers or a cache. The end of an
-episode does not count, nor do constants, which all replicas share: the result is close to the minimum. Partly used
-arrays count as a whole (one of four words of a random state is written), since memory is moved in sectors of 32 bytes.
+episode and constants, which all replicas share, are not counted: the result is close to the minimum. Partly used arrays
+count as a whole (one of four words of a random state is written), since memory is moved in sectors of 32 bytes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _size(parameter: str, tensor: torch.Tensor) -> float:
 
 
 class _Recorder:
-    """A backend that records bindings and runs nothing."""
+    """Backend that records bindings without launches."""
 
     name, language, device = "none", "Python", torch.device("cpu")
 

@@ -2,9 +2,9 @@
 
     cd benchmarks && python -m harness.cooperative.bound    # the 100 episodes of the table
 
-A beam search keeps the most promising positions and velocities after each of the 25 steps, by the sum of squared
-distances so far and that of the place to which the listener drifts. The listener of a policy hears the speaker only
-after its first action.
+A beam search keeps the best positions and velocities after each of the 25 steps, by the sum of squared distances so far
+and that of the position to which the listener drifts. With a policy, the listener hears the speaker only after its
+first action.
 """
 
 from __future__ import annotations

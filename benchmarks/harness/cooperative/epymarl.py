@@ -1,12 +1,12 @@
-"""Train a task of the cooperative benchmark with EPyMARL itself, in a Python environment of its own.
+"""Train a task of the cooperative benchmark with EPyMARL itself, in a separate Python environment.
 
     python benchmarks/harness/cooperative/epymarl.py lbf-8x8-2p-2f-coop qmix --python epymarl-env/bin/python
         --checkout epymarl --steps 2050000 --seeds 5
 
 The result, the last test over 100 episodes in the unit of the table, goes to
-benchmarks/results/cooperative_epymarl.csv. EPyMARL's code and settings are not changed. An empty module takes the place
-of `smaclite`, which it imports but does not need for these tasks, the particle environments of `mpe2` get the names
-of those that PettingZoo no longer has, and the actions of the opponents' networks are exchanged as in ``originals.py``.
+benchmarks/results/cooperative_epymarl.csv. EPyMARL's code and settings are not changed. An empty module replaces
+`smaclite`, which it imports but does not need for these tasks, the particle environments of `mpe2` get the names of
+those that PettingZoo no longer has, and the actions of the opponents' networks are swapped as in ``originals.py``.
 """
 
 from __future__ import annotations

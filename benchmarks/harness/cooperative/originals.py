@@ -236,7 +236,7 @@ def play(
 
     Args:
         make: Creates an instance of the environment.
-        policies: By policy tag, what ``wd.load_policy`` returns.
+        policies: Results of ``wd.load_policy``, by policy tag.
         episodes: The number of episodes, each with its own seed.
         deterministic: If True, agents take the most probable action, otherwise a random one.
         first: The seed of the first episode.

@@ -29,7 +29,7 @@ COLUMNS = ("task", "algorithm", "seed", "env_steps", "minutes", "episodes", "sam
 
 @dataclass(frozen=True)
 class Reference:
-    """Result of others.
+    """Published result.
 
     Attributes:
         task: The name of the task.
@@ -56,7 +56,7 @@ def half_interval(values: Sequence[float]) -> float | None:
 
 
 def references(path: Path) -> dict[tuple[str, str], Reference]:
-    """Read results of others: columns task, algorithm, mean, interval (may be empty), source."""
+    """Read published results: columns task, algorithm, mean, interval (may be empty), source."""
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
@@ -89,18 +89,25 @@ def table(
     """
     parts = []
     for family, title in FAMILIES.items():
-        lines = []
+        lines, of_family = [], [run for run in runs if TASKS[run.task].family == family]
         for name in (task.name for task in TASKS.values() if task.family == family):
             for algorithm in ALGORITHMS:
-                own = [run for run in runs if (run.task, run.algorithm) == (name, algorithm)]
+                own = [run for run in of_family if (run.task, run.algorithm) == (name, algorithm)]
                 if own:
                     key = (name, algorithm)
                     lines.append(_line(own, published.get(key), by_epymarl.get(key)))
         if lines:
-            parts += [f"### {title}", "", *HEAD, *lines, ""]
+            parts += [f"### {title}", "", *HEAD, *lines, "", _times(of_family), ""]
             if pictures and family in pictures:
                 parts += [f"![Learning curves: {title}]({pictures[family]})", ""]
-    return "\n".join([BEGIN, *parts, END])
+    return "\n".join([BEGIN, *parts, "### All families", "", _times(runs), "", END])
+
+
+def _times(runs: Sequence[Run]) -> str:
+    """Return the processor time of all runs, and that of each algorithm."""
+    minutes = {label: sum(run.minutes for run in runs if run.algorithm == name) for name, label in ALGORITHMS.items()}
+    each = ", ".join(f"{label} {own:.0f}" for label, own in minutes.items() if own)
+    return f"Training of all {len(runs)} runs took {sum(minutes.values()):.0f} minutes of processor time: {each}."
 
 
 def _line(runs: Sequence[Run], published: Reference | None, by_epymarl: Reference | None) -> str:
@@ -165,7 +172,7 @@ def draw_family(path: Path, family: str, runs: Sequence[Run]) -> None:
     Args:
         path: The file to write.
         family: The name of the family.
-        runs: All runs; those of other families are left out.
+        runs: All runs; those of other families are ignored.
     """
     import matplotlib as mpl
     import numpy as np

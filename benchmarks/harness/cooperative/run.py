@@ -33,7 +33,7 @@ class Run:
         episodes: The number of episodes in the original environment.
         sampled: Their mean return with sampled actions.
         greedy: Their mean return with the most probable, or best, actions.
-        settings: Digest of the run configuration, without the place of its results.
+        settings: Digest of the run configuration, without the folder of its results.
         curve: Environment steps and mean return of the training episodes.
     """
 
@@ -136,7 +136,7 @@ def train(folder: Path, name: str, algorithm: str, seed: int, scale: float, epis
 
 
 def _digest(config: dict[str, Any]) -> str:
-    """Return a digest of a run configuration without the place of its results."""
+    """Return a digest of a run configuration without the folder of its results."""
     text = json.dumps({key: part for key, part in config.items() if key != "saving"}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -2,8 +2,8 @@
 
     cd benchmarks && EPYMARL=~/epymarl python -m harness.cooperative.scripted    # the 100 episodes of the table
 
-Both agents go to the goal, or one of them goes to the other landmark, and they know their velocities or not. Velocities
-are not observed: an agent knows its own if it remembers its actions.
+Both agents move to the goal, or one of them moves to the other landmark, with or without knowledge of their velocities.
+Velocities are not observed, but follow from an agent's past actions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DRIFT = 0.35
 
 
 def towards(offset: npt.NDArray[Any], velocity: npt.NDArray[Any]) -> int:
-    """Return the action after which an agent drifts to the place closest to ``offset`` from it."""
+    """Return the action after which an agent drifts to the position closest to ``offset`` from it."""
     drifts = (velocity * KEPT_VELOCITY + PUSHES) * DRIFT
     return int(np.linalg.norm(offset - drifts, axis=1).argmin())
 

@@ -1,4 +1,4 @@
-"""Settings of training: one table by family and algorithm, and what differs for single tasks."""
+"""Settings of training: one table by family and algorithm, and differences for single tasks."""
 
 from __future__ import annotations
 
@@ -77,6 +77,15 @@ PARTICLE_VALUES = {
     "gradient_steps": 4,
     "model": {"hidden": [128, 128], **ACTIVATION, **UNIFORM},
 }
+WAREHOUSE_VALUE_STEPS = 2 * MILLION
+WAREHOUSE_VALUES = {
+    "lr": [[0, 1e-3], [WAREHOUSE_VALUE_STEPS, 1e-4]],
+    "gamma": 0.99,
+    "td_lambda": 0.9,
+    "gradient_steps": 4,
+    "model": RECURRENT | UNIFORM,
+}
+"""Long returns carry the reward of the first deliveries, which are rare, to the steps that led to them."""
 GAME = {"model": {"hidden": [16]}, "agent_ids": True}
 """Best joint actions can differ between agents: a shared policy has to know them apart."""
 REPEATED = {"model": {"hidden": [64], "activation": "relu"}, "gamma": 0.0, "buffer_size": 400, "learning_starts": 1000}
@@ -86,7 +95,7 @@ REPEATED = {"model": {"hidden": [64], "activation": "relu"}, "gamma": 0.0, "buff
 def _both(
     steps: int, num_envs: int, train_batch_size: int, critic: Mapping[str, Any] = CENTRAL, **policy: Any
 ) -> dict[str, Setting]:
-    """Return the settings of IPPO and MAPPO, which has a critic of its own."""
+    """Return the settings of IPPO and of MAPPO, which has a separate critic."""
     trainer = {"num_envs": num_envs, "train_batch_size": train_batch_size}
     ippo = {"steps": steps, "trainer": trainer, "policy": PPO | policy}
     return {"ippo": ippo, "mappo": ippo | {"policy": PPO | policy | critic}}
@@ -101,7 +110,7 @@ def _mixed(steps: int, num_envs: int, length: int, annealed: int, **policy: Any)
 
 
 def _exploring(steps: int, entropy: float = 0.05, **policy: Any) -> Setting:
-    """Return settings for the kitchens in which some runs otherwise deliver nothing, or few soups."""
+    """Return settings for the kitchens in which some runs otherwise deliver no or few soups."""
     return {
         "steps": steps,
         "trainer": {"num_envs": 128, "train_batch_size": 12_800},
@@ -124,7 +133,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
     },
     "rware": {
         **_both(WAREHOUSE_STEPS, 256, 32_768, JOINT, **WAREHOUSE),
-        **_mixed(2 * MILLION, 64, 20, 500_000, gamma=0.99),
+        **_mixed(WAREHOUSE_VALUE_STEPS, 64, 20, MILLION, **WAREHOUSE_VALUES),
     },
     "overcooked": _both(3 * MILLION, 64, 6400, JOINT, lr=1e-3, gamma=0.99, entropy_coef=0.01, normalize_returns=True),
 }
@@ -200,6 +209,12 @@ rewards of dishes and soups, and never deliver.
 """
 CIRCUIT: Setting = {"env": {"params_to_overwrite": WHOLE_SOUPS}}
 MEMORY = {"policy": {"epochs": 4, "model": RECURRENT}}
+LIMITED_SIGHT: Setting = {
+    "steps": 12 * MILLION,
+    "trainer": {"num_envs": 256, "train_batch_size": 8192},
+    "policy": MEMORY["policy"] | {"minibatches": 8},
+}
+"""Larger updates, with which recurrent units take fewer minutes for more steps."""
 CHANGES: dict[tuple[str, str], Setting] = {
     **{
         (task, algorithm): change
@@ -214,13 +229,14 @@ CHANGES: dict[tuple[str, str], Setting] = {
             "lbf-15x15-4p-3f": THREE_FOODS,
             "lbf-15x15-3p-5f": {"steps": 20 * MILLION},
             "lbf-15x15-4p-5f": {"steps": 5 * MILLION, "policy": {"epochs": 4}},
-            "lbf-10x10-3p-3f-2s": {"steps": 5 * MILLION, **MEMORY},
+            "lbf-10x10-3p-3f-2s": LIMITED_SIGHT,
             "overcooked-coordination_ring": _exploring(6 * MILLION),
             "overcooked-forced_coordination": _exploring(6 * MILLION),
         }.items()
     },
     **{(task, algorithm): WITHIN_EPISODES for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")},
     **{("mpe-adversary", algorithm): REMEMBERING for algorithm in ("qmix", "vdn")},
+    ("mpe-adversary", "mappo"): DECEPTION | {"policy": DECEPTION["policy"] | OWN},
     ("mpe-speaker-listener", "ippo"): LANGUAGE_ALONE,
     ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
     ("overcooked-counter_circuit_o_1order", "ippo"): _exploring(6 * MILLION, 0.1) | CIRCUIT,
@@ -242,11 +258,11 @@ def configuration(task: Task, algorithm: str, seed: int, folder: str, scale: flo
         algorithm: One of ``ALGORITHMS``.
         seed: The seed.
         folder: Where the run folder is made.
-        scale: Factor of the number of environment steps.
+        scale: Factor of the number of environment steps, and of the steps of schedules.
     """
     base, change = SETTINGS[task.family][algorithm], CHANGES.get((task.name, algorithm), {})
     trainer = base["trainer"] | change.get("trainer", {})
-    policy = base["policy"] | change.get("policy", {})
+    policy = {key: _scaled(value, scale) for key, value in (base["policy"] | change.get("policy", {})).items()}
     steps = max(trainer["train_batch_size"], round(change.get("steps", base["steps"]) * scale))
     opponent = {"algorithm": "function", "function": f"harness.cooperative.opponents:{task.opponent}"}
     return {
@@ -256,3 +272,10 @@ def configuration(task: Task, algorithm: str, seed: int, folder: str, scale: flo
         "policy": {tag: policy for tag in task.learning} | {tag: opponent for tag in task.others},
         "saving": {"folder": folder, "tensorboard": False, "checkpoint_every": MILLION, "log_every": 1},
     }
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    """Return a schedule, points of steps and values, with its steps scaled; other values are unchanged."""
+    if not (isinstance(value, list) and all(isinstance(point, list) for point in value)):
+        return value
+    return [[max(n, round(step * factor)), number] for n, (step, number) in enumerate(value)]  # steps increase

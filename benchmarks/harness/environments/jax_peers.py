@@ -1,4 +1,4 @@
-"""Environments of JaxMARL, Jumanji and pgx with random actions, scanned under ``jit``, in a process of their own.
+"""Environments of JaxMARL, Jumanji and pgx with random actions, scanned under ``jit``, in a separate process.
 
     python jax_peers.py LIBRARY ENVIRONMENT REPLICAS SECONDS CORES
 
@@ -101,7 +101,7 @@ def scanned(reset: Any, step: Any, replicas: int) -> tuple[Any, Any]:
 
 
 def main() -> None:
-    """Measure as often as asked."""
+    """Run the requested number of measurements."""
     library, name, replicas, seconds, cores = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the libraries print

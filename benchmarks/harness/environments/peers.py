@@ -94,7 +94,7 @@ def gymnax(name: str) -> Peer:
 
 
 def in_jax(library: str, name: str, cores: int) -> Peer:
-    """Return JaxMARL, Jumanji or pgx on so many cores, in a process of :data:`python`; see ``jax_peers.py``."""
+    """Return JaxMARL, Jumanji or pgx on a number of cores, in a process of :data:`python`; see ``jax_peers.py``."""
 
     def make(replicas: int, seconds: float) -> Measure:
         program = Path(__file__).parent / "jax_peers.py"

@@ -1,6 +1,6 @@
 """Programs of ``numba.cuda``: eight kernels as the field writes them.
 
-The module imports nothing of WarpDrive, so that numba's simulator runs it as well.
+The module does not import WarpDrive, so that numba's simulator runs it as well.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _spread(seconds: list[float]) -> float:
 
 
 def main() -> None:
-    """Run all measurements; the last rank, which sends messages that others do not, writes the results."""
+    """Run all measurements; the last rank, the only one that sends some of the messages, writes the results."""
     settings = json.loads(sys.argv[1])
     process_group = join(300)
     syncs = ["gradients", "rollouts"] if process_group.world_size > 1 else ["gradients"]

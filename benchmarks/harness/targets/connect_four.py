@@ -2,9 +2,9 @@
 
     cd benchmarks && python -m harness.targets.connect_four ../runs/connect_four --depth 4   # needs pygame
 
-The opponent looks so many moves ahead (negamax with alpha-beta pruning on bitboards): it takes a win and avoids a loss
-that it sees, and chooses at random among moves that are equal. ``--depth 0`` moves at random. The policy begins every
-other game.
+The opponent searches that many moves ahead (negamax with alpha-beta pruning on bitboards): it takes wins and avoids
+losses within this depth, and chooses at random among equal moves. With ``--depth 0`` it moves at random. The policy
+begins every other game.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ class Figures:
         first_start: Seconds from the start of the process to the end of the first update, with empty compile caches.
         start: The same with filled compile caches.
         speed: Environment steps per second.
-        seconds: Seconds of training until the target return was reached; None if it was not.
+        seconds: Seconds of training until the target return; None if it was not reached.
         steps: Environment steps until then.
-        why_not: The reason why nothing was measured.
+        why_not: The reason for a missing measurement.
     """
 
     first_start: float | None = None
