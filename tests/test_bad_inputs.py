@@ -7,9 +7,14 @@ the others.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
+import os
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,7 +24,9 @@ from bad_inputs.verdict import verdict
 from warpdrive.training.cli.main import main
 
 _ONE_OF = {
-    "conversions": 4,
+    "keys": 5,
+    "conversions": 7,
+    "overrides": 3,
     "environments": 12,
     "files": 2,
     "observations": 4,
@@ -77,10 +84,52 @@ def test_autoscale_takes_fractions_of_seconds(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_mistake_in_this_package_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpdrive.training.cli.envs.run", lambda options: [][0])
+    run = eval("lambda options: [][0]", {"__name__": "warpdrive.training.cli.envs"})
+    monkeypatch.setattr("warpdrive.training.cli.envs.run", run)
     error = io.StringIO()
     with contextlib.redirect_stderr(error):
         assert main(["envs"]) == 1
     assert "unexpected IndexError" in error.getvalue() and "--debug" in error.getvalue()
     with pytest.raises(IndexError):
         main(["envs", "--debug"])
+
+
+@pytest.mark.parametrize("arguments", [("init", "my_game"), ("completion", "bash")])  # printed by Rich, and by print
+def test_a_closed_pipe_ends_a_command_with_its_own_code(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "warpdrive", *arguments]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert (process.wait(60), process.stderr.read()) == (141, b"")
+    process.stderr.close()
+
+
+@pytest.mark.parametrize(("system", "code"), [("nt", 141), ("posix", 2)])
+def test_a_closed_pipe_of_windows_is_told_from_other_errors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], system: str, code: int
+) -> None:
+    def write(options: object) -> int:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    redirected: list[tuple[int, int]] = []
+    monkeypatch.setattr("warpdrive.training.cli.envs.run", write)
+    parts = {"name": system, "dup2": lambda *files: redirected.append(files), "open": lambda *_: 7}
+    parts |= {name: getattr(os, name) for name in ("getcwd", "environ", "devnull", "O_WRONLY")}
+    monkeypatch.setattr("warpdrive.training.cli.main.os", SimpleNamespace(**parts))
+    monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
+    assert main(["envs"]) == code
+    assert redirected == ([(7, 1)] if system == "nt" else [])
+    assert capsys.readouterr().err == ("" if system == "nt" else "warpdrive envs: Invalid argument\n")
+
+
+def test_an_exception_of_the_users_code_is_told_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def users(options: object) -> int:
+        raise KeyError("mine")
+
+    monkeypatch.setattr("warpdrive.training.cli.envs.run", users)
+    assert main(["envs"]) == 2
+    line = users.__code__.co_firstlineno + 1
+    told = f"warpdrive envs: KeyError: 'mine' ({__file__}:{line}); --debug shows the traceback\n"
+    assert capsys.readouterr().err == told

@@ -17,6 +17,7 @@ def test_cleanrl() -> None:
     assert means[0] < 30 < means[-1]
 
 
+@pytest.mark.exhaustive  # the interface to each has tests of its own
 @pytest.mark.parametrize("name", ["stable_baselines3", "rsl_rl", "skrl", "torchrl"])
 def test_libraries(name: str) -> None:
     pytest.importorskip(name)
@@ -24,6 +25,7 @@ def test_libraries(name: str) -> None:
     assert train(name, steps) > 40
 
 
+@pytest.mark.exhaustive
 def test_benchmarl() -> None:
     pytest.importorskip("benchmarl", exc_type=ImportError)
     path = ROOT / "examples" / "benchmarl_mappo.py"

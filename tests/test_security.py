@@ -310,6 +310,8 @@ def test_no_code_reads_pickles() -> None:
         "warpdrive/backends/host/kept_values.py: kind = pickle.loads(pickled)",
         # an environment that this process sends to those it starts
         "warpdrive/interop/host/workers.py: source: HostSource = cloudpickle.loads(code)",
+        # an exception that this process has pickled, to see whether it can be
+        "warpdrive/interop/warpdrive2/processes.py: pickle.loads(pickled)",
         # functions in kernels that a program has pickled itself
         "warpdrive/numba_cuda/dispatcher.py: return CUDADispatcher(pickle.loads(function), *arguments)",
         "warpdrive/numba_cuda/elementwise.py: return DeviceUFunc(pickle.loads(function), declared)",

@@ -3,18 +3,19 @@
 ``python tools/atari_check.py pong`` seeds a console with the state of ale-py's after a reset, and plays the same random
 actions in both. At the first difference it prints the bytes, and the registers that differ then and in the frame where
 registers began to. After the end of a game both go on from the next reset. ``--skip 3000`` plays so many frames in
-ale-py first, and begins in the middle of a game.
+ale-py first, and begins in the middle of a game. ``--starts`` compares the memory at the beginning of games instead,
+with ``--modes`` in every mode and difficulty.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import warpdrive as wd
 from warpdrive.envs.atari import ale_state, console, machine, opcodes
 from warpdrive.envs.atari.ale_conversion import from_ale
+from warpdrive.envs.atari.atari import TIMERS, Atari
+from warpdrive.envs.atari.games import GAMES
 from warpdrive.errors import nearest
 
 try:
@@ -42,6 +45,10 @@ WITHOUT_PICTURE = 2
 PADDLE_GAMES = {"backgammon", "blackjack", "breakout", "casino", "kaboom", "pong"}
 NO_BLANKS = {"asteroids", "battle_zone", "darkchambers", "ms_pacman"}
 PADDLE_STEP = 23_000
+POWER_ON = 0x5A, 0x33, 0x7F, 0xFF
+"""Bytes of which the memory at power-on is full, besides 0, to find what depends on it. All games start with these."""
+CANDIDATES = 6
+"""Values of the timer, the nearest ones, for which what depends on the memory at power-on is looked for."""
 UNPLAYABLE = {
     "combat": "two players",
     "joust": "two players",
@@ -53,7 +60,7 @@ UNPLAYABLE = {
 
 # registers that a state of ale-py lacks, or that hold something else at the end of a frame
 _NOT_COMPARED = {
-    machine.OUTA, machine.SUPPRESSED, machine.CHANGED, machine.REFLECTED, machine.BLANKED, machine.DRAWN_UNTIL,
+    machine.SUPPRESSED, machine.CHANGED, machine.REFLECTED, machine.BLANKED, machine.DRAWN_UNTIL,
     machine.FRAME_DONE, machine.PARITY, machine.SWCHA, machine.SWCHB, machine.INPT4, machine.INPT5,
     *range(machine.PADDLES, machine.PADDLES + 4),
 }  # fmt: skip
@@ -131,22 +138,8 @@ def actions_of(ale: Any, seed: int) -> Iterator[int]:
             yield action
 
 
-@cache
-def register_names() -> dict[int, str]:
-    """Return the names of the registers by index."""
-    constants = {name: value for name, value in vars(machine).items() if name.isupper() and isinstance(value, int)}
-    no_registers = {"SIZE", "CYCLES_PER_LINE", "CLOCKS_PER_LINE", "BLANK_CLOCKS", "WIDTH"}
-    no_registers |= {name for name in constants if name.lstrip("K") in machine.CARTRIDGES or name in ("K2", "K4")}
-    names = {i: f"registers[{i}]" for i in range(machine.SIZE)}
-    names |= {index: name for name, index in constants.items() if name not in no_registers}
-    for name, count in (("SLICES", 3), ("POSITIONS", 5), ("PADDLES", 4)):
-        names |= {constants[name] + i: f"{name}[{i}]" for i in range(count)}
-    names[machine.BANK] = "BANK"
-    return names
-
-
 class Inputs:
-    """What the controllers drive for an action of ale-py: SWCHA, SWCHB, INPT4, INPT5 and the paddles."""
+    """Input levels of the controllers for an action of ale-py: SWCHA, SWCHB, INPT4, INPT5 and the paddles."""
 
     def __init__(self, game: str, state: ale_state.AleState) -> None:
         self.paddles = state.paddles.copy() if game in PADDLE_GAMES else None
@@ -215,7 +208,7 @@ class Ours:
 
 
 def differing_registers(ours: npt.NDArray[Any], expected: npt.NDArray[Any]) -> list[int]:
-    """Return the indices of registers that differ, but for those without a meaning at the time."""
+    """Return the indices of registers that differ, except those without a meaning at the time."""
     ignored = set(_NOT_COMPARED)
     if not expected[machine.TIMER_READ]:
         ignored.add(machine.TIMER_FLAG_RESET)
@@ -242,8 +235,8 @@ def compare(
         name: Name of ale-py's ROM.
         frames: Number of frames, across resets.
         seed: Seed of ale-py and of the actions.
-        screen: If false, nothing is drawn.
-        registers: If true, all registers are compared after every frame; else only when the RAM differs.
+        screen: If False, the screen is not drawn.
+        registers: If True, all registers are compared after every frame; else only when the RAM differs.
         skip: Number of frames that ale-py plays before the comparison begins.
         on_frames: Called with the number of frames compared so far.
 
@@ -325,12 +318,99 @@ def _registers(
     """Return the difference of registers, with a line for each of them."""
     if not differing:
         return None
-    names = register_names()
+    names = machine.names()
     details = []
     for i in differing:
         details.append(f"{names[i]}: {ours[i]} ({ours[i]:#x}), ale-py {expected[i]} ({expected[i]:#x})")
     first = differing[0]
     return Difference(frame, names[first], int(ours[first]), int(expected[first]), details)
+
+
+@dataclass
+class Start:
+    """Comparison of the memory at the beginning of a game."""
+
+    game: str
+    differing: list[str]
+    """Addresses whose bytes differ, for the value of the timer with which fewest do."""
+    from_power_on: int
+    """Number of bytes whose differences are ignored: they depend on the memory at power-on, which ale-py does not
+    clear."""
+
+
+def compare_start(
+    name: str, seed: int, resets: int = 4, mode: int | None = None, difficulty: int | None = None
+) -> Start:
+    """Compare the memory at the beginning of a game with that after resets of ale-py.
+
+    Both turn the console on with some value of the timer, so that each reset is compared with all values.
+
+    Args:
+        name: Name of ale-py's ROM.
+        seed: Seed of ale-py.
+        resets: Number of resets.
+        mode: Mode of the game, by default the first.
+        difficulty: Difficulty of the game, by default the lowest.
+
+    Returns:
+        The result.
+    """
+    env = Atari(name, obs_type="ram", noop_max=0, mode=mode, difficulty=difficulty)
+    ale = ale_console(name, seed)
+    ale.setMode(env.mode)
+    ale.setDifficulty(env.difficulty)
+    begun: dict[int, npt.NDArray[Any]] = {}
+    differing: npt.NDArray[Any] = np.zeros(128, bool)
+    depends: npt.NDArray[Any] = np.zeros(128, bool)
+    for _ in range(resets):
+        ale.reset_game()
+        expected = ale.getRAM()
+        fewest: npt.NDArray[Any] = np.ones(128, bool)
+        ignored: npt.NDArray[Any] = np.zeros(128, bool)
+        for timer in range(*TIMERS):
+            if timer not in begun:
+                begun[timer] = env.begun(timer)["ram"]
+            if (begun[timer] == expected).all():
+                break
+        nearest_first = sorted(begun, key=lambda timer: int((begun[timer] != expected).sum()))
+        for timer in nearest_first[:CANDIDATES]:
+            differs = begun[timer] != expected
+            from_power_on: npt.NDArray[Any] = np.zeros(128, bool)
+            if differs.any():
+                from_power_on = (begun[timer] != [env.begun(timer, memory)["ram"] for memory in POWER_ON]).any(0)
+            counted = differs & ~from_power_on
+            if counted.sum() < fewest.sum():
+                fewest, ignored = counted, differs & from_power_on
+            if not counted.any():
+                break
+        differing |= fewest
+        depends |= ignored
+    return Start(name, [f"{0x80 + int(i):#x}" for i in np.nonzero(differing)[0]], int(depends.sum()))
+
+
+def show_starts(names: list[str], seed: int, modes: bool) -> int:
+    """Print whether games begin as in ale-py, with ``modes`` in all modes and difficulties; return the exit status."""
+    equal = 0
+    for name in names:
+        game = GAMES[name]
+        chosen = list(itertools.product(game.modes, game.difficulties)) if modes else [(None, None)]
+        starts = {pair: compare_start(name, seed, 4 // len(chosen) or 1, *pair) for pair in chosen}
+        different = {pair: start for pair, start in starts.items() if start.differing}
+        equal += not different
+        found = "is equal" + (f" in all {len(chosen)} modes and difficulties" if len(chosen) > 1 else "")
+        if different:
+            found = "differs in " + (f"{len(different)} of {len(chosen)} modes and difficulties: " if modes else "")
+            found += "; ".join(
+                (f"mode {mode}, difficulty {difficulty} in " if modes else "")
+                + f"{len(start.differing)} bytes: {' '.join(start.differing)}"
+                for (mode, difficulty), start in different.items()
+            )
+        most = max(start.from_power_on for start in starts.values())
+        if most:
+            found += f"; {most} from power-on not compared"
+        print(f"{name:20} memory at the beginning {found}", flush=True)
+    print(f"memory at the beginning is equal in {equal} of {len(names)} games")
+    return int(equal < len(names))
 
 
 def playable() -> list[str]:
@@ -391,14 +471,31 @@ def main() -> int:
         action=argparse.BooleanOptionalAction,
         help="compare all registers after every frame (default: if one game is compared)",
     )
+    parser.add_argument(
+        "--starts",
+        action="store_true",
+        help="compare the memory at the beginning of games instead, before frames without action; "
+        '"all" are those with rules for rewards and ends',
+    )
+    parser.add_argument("--modes", action="store_true", help="with --starts: compare all modes and difficulties")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
     options = parser.parse_args()
-    names = playable() if "all" in options.games else options.games
+    with_rules = [name for name in playable() if name in GAMES and GAMES[name].modes]
+    known = with_rules if options.starts else playable()
+    names = known if "all" in options.games else options.games
     for name in names:
         if name in UNPLAYABLE:
             sys.exit(f"{name} cannot be compared: {UNPLAYABLE[name]}")
         if name not in playable():
             sys.exit(f"ale-py has no ROM {name!r}.{nearest(name, playable())}")
+        if name not in known:
+            sys.exit(f"{name} has no rules: --starts is for {', '.join(known)}")
+    if options.starts:
+        if options.json:
+            parser.error("--json is for comparisons of frames, not for --starts")
+        return show_starts(names, options.seed, options.modes)
+    if options.modes:
+        parser.error("--modes is for --starts")
     registers = len(names) == 1 if options.registers is None else options.registers
     results = []
     columns = TextColumn("{task.description:20}"), BarColumn(), MofNCompleteColumn(), TextColumn("frames")

@@ -1,7 +1,7 @@
 """Find the bytes of an Atari game that hold score, lives and the end, by experiments with ale-py.
 
 ``python tools/atari_game.py asterix`` writes bytes into the console's memory and observes reward, lives and the end of
-the game after one frame. It prints how each byte that matters acts, and proposes rows for `envs/atari/games.py`, which
+the game after one frame. It prints the effect of each relevant byte, and proposes rows for `envs/atari/games.py`, which
 `tools/atari_rules_check.py` then compares with ale-py. A byte is given by its address, 0x80 to 0xFF.
 """
 
@@ -60,7 +60,7 @@ STYLES = ("random", "held", "cycle", "one", "fire", "noop")
 
 
 def states(name: str, generator: np.random.Generator, frames: int, wanted: int) -> list[tuple[str, Any, Any]]:
-    """Return consoles and saved states: some of all, those before a reward, before lives change and before the end."""
+    """Return consoles and saved states: a sample, and states before a reward, a change of lives and the end."""
     kept: dict[str, list[tuple[str, Any, Any]]] = {"any": [], "reward": [], "lives": [], "over": []}
     ale = console(name, int(generator.integers(1000)))
     for number in range(2):
@@ -303,7 +303,7 @@ def mode_bytes(name: str) -> list[str]:
 
 
 def facts(name: str) -> list[str]:
-    """Return what ale-py gives about a game."""
+    """Return ale-py's properties of a game."""
     ale = console(name)
     path = ale_py.roms.get_rom_path(name)
     data = path.read_bytes()
@@ -316,7 +316,7 @@ def facts(name: str) -> list[str]:
 
 
 def main() -> None:
-    """Print what was found."""
+    """Print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", help="name of ale-py's ROM, such as asterix")
     parser.add_argument("--frames", type=int, default=6000, help="most frames of an episode")

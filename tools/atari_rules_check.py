@@ -65,7 +65,8 @@ def episode(game: Game, number: int, frames: int) -> Record:
 def memories(game: Game, number: int, frames: int) -> list[Record]:
     """Write random bytes into the memories of a few played frames; the processor stands still.
 
-    A byte is any, two decimal digits, small, close to the one before, or close to one that the rules compare with.
+    A byte is arbitrary, two decimal digits, small, close to the previous byte, or close to one that the rules compare
+    with.
     """
     generator = np.random.default_rng(number)
     ale, settings = started(game, number, generator)
@@ -104,7 +105,7 @@ def memories(game: Game, number: int, frames: int) -> list[Record]:
 
 
 def writable(game: Game) -> list[int]:
-    """Return the addresses to write to: not those whose changes count, since the rules know only those of the game."""
+    """Return the addresses to write to, except those whose changes the rules evaluate: they expect the game's own."""
     changing = {compare.address for compare in compares_of(game) if compare.relation in ("by", "not by")}
     return [address for address in bytes_of(game) if address not in changing]
 

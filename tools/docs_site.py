@@ -3,9 +3,9 @@
     python tools/docs_site.py             # writes site/, to be opened without a server: site/index.html
     python tools/docs_site.py --serve     # serves it, and builds again after each change
 
-Zensical builds the site, as ``zensical.toml`` says, from a temporary folder in which this program gathers all pages:
-notebooks become pages, source files that pages link to get pages of their own, links are adapted, formulas become
-MathML, and environments run in their pages in place of their pictures. Dead links are errors.
+Zensical builds the site, configured by ``zensical.toml``, from a temporary folder in which this program gathers all
+pages: notebooks are converted to pages, linked source files get their own pages, links are adapted, formulas are
+converted to MathML, and pictures of environments are replaced by running environments. Dead links are errors.
 """
 
 from __future__ import annotations
@@ -60,11 +60,20 @@ def main(arguments: list[str] | None = None) -> int:
         "--live", nargs="*", default=NAMES, choices=NAMES, metavar="NAME", help="environments that run (default: all)"
     )
     options = parser.parse_args(arguments)
+    if not options.serve and not is_replaceable(options.output):
+        parser.error(
+            f"--output: {options.output} holds other files than a site, and would be emptied: name a new folder"
+        )
     with tempfile.TemporaryDirectory(prefix="warpdrive-docs-") as name:
         stage = Path(name)
         live = live_pages(options.live)
         gather(stage, live)
         return serve(stage, options.address, live) if options.serve else build(stage, options.output)
+
+
+def is_replaceable(output: Path) -> bool:
+    """Return True if a folder is absent, empty, or a site that was built before."""
+    return not output.exists() or not any(output.iterdir()) or (output / "index.html").is_file()
 
 
 def build(stage: Path, output: Path) -> int:
@@ -92,7 +101,9 @@ def serve(stage: Path, address: str, live: Mapping[str, str]) -> int:
                     gathered = time.time()
                     gather(stage, live)
         except KeyboardInterrupt:
-            server.terminate()
+            pass
+        finally:
+            server.terminate()  # also after an error in a page: leaving the block waits for the server
     return server.returncode or 0
 
 
@@ -134,7 +145,7 @@ def gather(stage: Path, live: Mapping[str, str]) -> None:
 
 
 def place_in_site(name: str) -> str | None:
-    """Return the path within the site of a file of the repository; None for those that are no pages."""
+    """Return the path within the site of a file of the repository; None if it is not a page."""
     if name in ELSEWHERE:
         return ELSEWHERE[name]
     folder, _, rest = name.partition("/")
@@ -195,7 +206,7 @@ def page(text: str, name: str, place: str, show: Callable[[str], None]) -> str:
 
 
 def with_live(text: str, name: str) -> str:
-    """Return the page of an environment with the page in which it runs in place of its picture."""
+    """Return the page of an environment with the running environment in place of its picture."""
     frame = f'<iframe class="live" src="live/{name}.html" title="{name}, running" loading="lazy"></iframe>'
     words = f"[In a page of its own](live/{name}.html) · [How it works](../guides/web.md)"
     return PICTURE.sub(f"{frame}\n\n{words}", text, count=1)
@@ -245,7 +256,7 @@ def notebook_page(path: Path, place: str, show: Callable[[str], None]) -> dict[s
 
 
 def source_page(path: Path) -> str:
-    """Return a page with a source file, or with the files of a folder and what they are for."""
+    """Return a page with a source file, or with the files of a folder and their summaries."""
     name = path.relative_to(PROJECT).as_posix()
     if path.is_dir():
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith(("__", ".")))
@@ -257,7 +268,7 @@ def source_page(path: Path) -> str:
 
 
 def summary(path: Path) -> str:
-    """Return the first line of the docstring of a Python file or package, or nothing."""
+    """Return the first line of the docstring of a Python file or package, or ""."""
     module = path / "__init__.py" if path.is_dir() else path
     if module.suffix != ".py" or not module.is_file():
         return ""
@@ -273,7 +284,7 @@ def lay_out_packages(root: Path) -> None:
 
 
 def search_without_server(site: Path) -> None:
-    """Let the search work in pages that are opened as files: browsers load no worker from a file, but one from text."""
+    """Make the search work in pages opened as files: browsers load no worker from a file, but from text."""
     (worker,) = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
     script = site / "assets" / "javascripts" / "file_worker.js"
     script.write_text(

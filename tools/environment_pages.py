@@ -32,10 +32,10 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     written = dict(pages())
     for path in set(FOLDER.glob("*.md")) - set(written):
-        if path.read_text().startswith(GENERATED):
+        if path.read_text(encoding="utf-8").startswith(GENERATED):
             path.unlink()
     for path, text in written.items():
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         print(path.relative_to(PROJECT))
 
 

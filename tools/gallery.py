@@ -64,12 +64,12 @@ class Entry:
 
     Attributes:
         name: The name of its environment, of its files, and of the folder of its policies.
-        caption: The words below it.
-        shot: What docs/ shows of it.
+        caption: The text below it.
+        shot: The picture or animation in docs/.
         config: The run configuration of the training, in ``tools/gallery/`` or shipped; "": that of the name.
         parameters: Parameters of the environment that differ from training.
-        live: Those in the page of the documentation that runs it; None: the same.
-        live_caption: The words of that page; "": the same.
+        live: Parameters in the page of the documentation that runs it; None: the same.
+        live_caption: The text of that page; "": the same.
         replicas: The indices of the replicas shown side by side.
         max_steps: The number of steps; None: whole episodes.
         deterministic: If True, agents take the most probable action.
@@ -273,7 +273,7 @@ BANNER = Shot(range(0, 124, 2), width=800)
 
 
 def train(entry: Entry) -> None:
-    """Train the policies of an entry, store them, and print what they reach."""
+    """Train the policies of an entry, store them, and print their returns."""
     config = entry.run_config()
     trainer = Trainer(make_env(config), config)
     began = time.process_time()
@@ -370,7 +370,8 @@ def main() -> None:
         if options.docs and films.keys() >= set(IN_BANNER):
             draw_banner([films[name] for name in IN_BANNER])
         index = options.output / "index.html"
-        index.write_text(page([entry for entry in ENTRIES if (options.output / f"{entry.name}.gif").exists()]))
+        shown = [entry for entry in ENTRIES if (options.output / f"{entry.name}.gif").exists()]
+        index.write_text(page(shown), encoding="utf-8")
     except (wd.WarpDriveError, OSError) as error:
         raise SystemExit(f"gallery.py: {error}") from None
     print(f"open {index}")

@@ -1,4 +1,4 @@
-"""Gather the wheels that a GPU machine without a network lacks, to be carried there: `make gpu-wheels`.
+"""Gather the wheels missing on a GPU machine without a network: `make gpu-wheels`.
 
     python tools/gather_wheels.py                         # into wheels/, for Python 3.12 on Linux x86-64
     python tools/gather_wheels.py --present pip-list.txt  # what `pip list` printed there need not be carried
@@ -21,8 +21,12 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-import tomllib
 from packaging.requirements import Requirement
+
+if sys.version_info < (3, 11):
+    raise SystemExit("wheels are gathered with Python 3.11 or newer: make PYTHON=python3.12 gpu-wheels")
+
+import tomllib
 
 PROJECT = Path(__file__).parents[1]
 PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (39, 35, 34, 31, 28, 27, 24, 17, 12, 5)]
@@ -44,7 +48,7 @@ PYCUDA = "pycuda"
 
 
 def main() -> None:
-    """Gather the wheels, and print what was gathered."""
+    """Gather the wheels, and print their names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=PROJECT / "wheels", help="output folder (default: wheels/)")
     parser.add_argument(
@@ -59,8 +63,9 @@ def main() -> None:
     parser.add_argument("--no-pycuda", action="store_true", help="skip building PyCUDA")
     options = parser.parse_args()
     present = PRESENT | (_names_in(options.present.read_text()) if options.present else set())
-    shutil.rmtree(options.folder, ignore_errors=True)
-    options.folder.mkdir(parents=True)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for former in options.folder.glob("*.whl"):  # and nothing else, whatever folder was named
+        former.unlink()
     _gather(options.folder, options.python, present)
     if not options.no_pycuda:
         _build_pycuda(options.folder, options.interpreter or f"python{options.python}")

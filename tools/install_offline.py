@@ -1,10 +1,10 @@
-"""Install what this machine lacks from carried wheels, and WarpDrive itself, into a folder: no network is needed.
+"""Install missing packages from gathered wheels, and WarpDrive itself, into a folder, without a network.
 
     python tools/install_offline.py --wheels wheels --into .offline
 
-`make gpu-test` and `make gpu-benchmark` run it. Packages that the interpreter has already stay as they are, if their
-versions will do; nothing outside of the folder is touched, and no virtual environment is made. To use what was
-installed, `PYTHONPATH` begins with the folder, and `PYTHONSAFEPATH` is set.
+`make gpu-test` and `make gpu-benchmark` run it. Installed packages are kept if their versions suffice; no file outside
+of the folder is changed, and no virtual environment is created. To use what was installed, `PYTHONPATH` begins with the
+folder, and `PYTHONSAFEPATH` is set.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     options = parser.parse_args()
     needed = requirements()
     carried = [wheel for wheel in sorted(options.wheels.glob("*.whl")) if is_lacking(name_of(wheel), needed)]
-    shutil.rmtree(options.into, ignore_errors=True)
+    clear(options.into)
     if carried:
         install(options.into, *map(str, carried))
     missing = [requirement for name, requirement in needed.items() if not _is_met(requirement, options.into)]
@@ -51,6 +51,13 @@ def main() -> None:
         )
     install(options.into, "--no-build-isolation", str(PROJECT))
     print(f"installed into {options.into}: WarpDrive, {', '.join(map(name_of, carried)) or 'and nothing else'}")
+
+
+def clear(folder: Path) -> None:
+    """Remove a folder of installed packages, if there is one; end with a message for any other that is not empty."""
+    if folder.exists() and any(folder.iterdir()) and not any(folder.glob("*.dist-info")):
+        raise SystemExit(f"{folder} holds other files than installed packages, and would be emptied: name a new folder")
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def requirements() -> dict[str, Requirement]:

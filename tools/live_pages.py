@@ -26,7 +26,7 @@ NAMES = tuple(entry.name for entry in ENTRIES if entry.name != "atari")
 
 
 def live_pages(names: Sequence[str] = NAMES) -> dict[str, str]:
-    """Return the pages of environments by name; those that are not kept take seconds each."""
+    """Return the pages of environments by name; those that are not cached take seconds each."""
     if missing := [name for name in names if not _kept(name).is_file()]:
         print(f"Compiling the pages of {len(missing)} environments to WebAssembly")
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:

@@ -3,8 +3,8 @@
 python tools/minimax.py
 
 Each polynomial minimizes the maximum of the weighted error on its interval (Lawson's algorithm, "Contributions to the
-theory of linear least maximum approximations", 1961). Coefficients are rounded to float32 one after the other, those
-that matter most first, and the remaining ones are computed again.
+theory of linear least maximum approximations", 1961). Coefficients are rounded to float32 one after the other, the most
+significant first, and the remaining ones are recomputed.
 """
 
 from __future__ import annotations

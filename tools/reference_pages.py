@@ -26,7 +26,7 @@ def main() -> None:
         path.unlink()
     for path, text in written.items():
         path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         print(path.relative_to(PROJECT))
 
 

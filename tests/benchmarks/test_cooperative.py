@@ -104,6 +104,13 @@ def test_settings_are_run_configurations(family: str) -> None:
     assert set(SETTINGS) == set(FAMILIES)
 
 
+def test_schedules_are_scaled_with_the_steps() -> None:
+    config = configuration(TASKS["mpe-spread"], "mappo", 0, "runs", 0.1)
+    assert config["trainer"]["total_steps"] == 300_000
+    assert config["policy"]["agent"]["lr"] == [[0, 3e-3], [300_000, 2e-4]]
+    assert config["policy"]["agent"]["model"] == {"hidden": [64, 64]}
+
+
 def test_finished_runs_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["matrix-climbing", "--algorithms", "ippo", "--quick", "--folder", str(tmp_path)]
     assert cooperative.main(arguments) == 0
@@ -143,6 +150,7 @@ def test_the_table_has_the_mean_and_the_interval_over_the_seeds() -> None:
     lines = table(runs, published, {}).splitlines()
     row = "| `lbf-8x8-2p-2f-coop` | QMIX | 1.50 ± 0.25 | not run | 2.00 ± 2.48 | 0.00 | 10 | 2.0 | 3 |"
     assert lines[0] == BEGIN and lines[-1] == END and row in lines  # 4.303 / sqrt(3) = 2.48
+    assert lines.count("Training of all 3 runs took 6 minutes of processor time: QMIX 6.") == 2  # family and total
     assert half_interval([1.0]) is None
     newer = Run("lbf-8x8-2p-2f-coop", "qmix", 1, 10, 2.0, 100, 0.0, 7.0)
     assert [run.greedy for run in merged(runs, [newer])] == [1.0, 7.0, 3.0]

@@ -243,12 +243,6 @@ def test_recording(run_both: RunBoth) -> None:
         "team": np.array([0, 1, 0, 1, 4, 0], np.int32),
         "share": generator.random(AGENTS).astype(np.float32),
         "record_of_teams": np.zeros((STEPS, ENVS, AGENTS), np.float32),
-        "of_some": np.array([1.0, np.nan, -np.inf, 2.0, 3.0, 4.0], np.float32)
-        .repeat(ENVS)
-        .reshape(AGENTS, ENVS)
-        .T.copy(),
-        "acted": np.array([True, False, False, True, False, False]) & np.ones((STEPS, ENVS, 1), np.bool_),
-        "record_of_present": np.zeros((STEPS, ENVS, AGENTS), np.float32),
         "seen": generator.normal(size=(ENVS, AGENTS, 3)).astype(np.float32),
         "copy_with_ids": np.zeros((ENVS, 2, 5), np.float32),
         "source_rows": np.arange(AGENTS, dtype=np.int32),
@@ -258,7 +252,6 @@ def test_recording(run_both: RunBoth) -> None:
     calls = [
         called(recorder.record_per_agent, source="of_agents", record="record_of_agents"),
         called(recorder.record_team_reward, rewards="of_agents", record="record_of_teams"),
-        called(recorder.record_present_team_reward, rewards="of_some", record="record_of_present"),
         called(recorder.extend_observation, source="seen", target="copy_with_ids"),
         called(recorder.record_per_env, source="of_envs", record="record_of_envs"),
         called(recorder.record_row),
@@ -269,8 +262,6 @@ def test_recording(run_both: RunBoth) -> None:
     ]
     expected, found = run_both(calls, arrays, times=4)  # more truncations than there are slots
     assert_same(expected, found, {name for name in arrays if name.startswith(("record", "copy", "final"))})
-    sums = np.array([5, 2, 5, 2, 3, 5], np.float32) * arrays["share"]  # without those of agents 1 and 2
-    np.testing.assert_array_equal(found["record_of_present"][2], np.broadcast_to(sums, (ENVS, AGENTS)))
     np.testing.assert_array_equal(found["record"][2], arrays["source"])
     np.testing.assert_array_equal(found["record_next"][3], arrays["source"])
 
@@ -287,6 +278,9 @@ def test_the_ends_and_beginnings_of_episodes(run_both: RunBoth) -> None:
         "timestep": generator.integers(0, 9, ENVS).astype(np.int32),
         "rewards": np.ones((ENVS, AGENTS), np.float32),
         "step_rewards": generator.normal(size=(ENVS, AGENTS)).astype(np.float32),
+        "of_some": np.tile(np.array([1.0, np.nan, -np.inf, 2.0, 3.0, np.nan], np.float32), (ENVS, 1)),
+        "active": np.tile([True, False, False, True, False, True], (ENVS, 1)),
+        "acted": np.zeros((ENVS, AGENTS), np.bool_),
         "terminated": np.ones(ENVS, np.bool_),
         "truncated": np.ones(ENVS, np.bool_),
         "ended": generator.random(ENVS) < 0.5,
@@ -302,7 +296,9 @@ def test_the_ends_and_beginnings_of_episodes(run_both: RunBoth) -> None:
     calls = [
         called(episode_log.begin_step),
         called(resetter.clear_continued),
+        called(episode_log.note_acting),
         called(episode_log.end_step),
+        called(episode_log.clear_absent_rewards, rewards="of_some"),
         called(episode_log.add_rewards, rewards="step_rewards"),
         called(episode_log.log_episode, terminated="ended"),
         called(resetter.choose_start),
@@ -311,6 +307,8 @@ def test_the_ends_and_beginnings_of_episodes(run_both: RunBoth) -> None:
     ]
     expected, found = run_both(calls, arrays, times=3)
     assert_same(expected, found, {*sums, *counts, "truncated", "target"})
+    for cleared in (expected["of_some"], found["of_some"]):
+        np.testing.assert_array_equal(cleared, np.tile(np.array([1, 0, 0, 2, 3, np.nan], np.float32), (ENVS, 1)))
     assert not expected["continued"].any() and not found["continued"].any()
     np.testing.assert_array_equal(found["timestep"], arrays["timestep"] + 3)
     assert found["episodes"].tolist() == [3, 0, *[3] * (ENVS - 2)] and not found["return_sum"][1].any()

@@ -69,6 +69,15 @@ def test_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site: Path) -
                     assert unquote(url.fragment) in pages[found].anchors, f"{path}: {target}"
 
 
+def test_other_folders_are_not_replaced_by_the_site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert docs_site.is_replaceable(tmp_path) and docs_site.is_replaceable(tmp_path / "new")
+    kept = tmp_path / "thesis.txt"
+    kept.write_text("years of work")
+    with pytest.raises(SystemExit):
+        docs_site.main(["--output", str(tmp_path)])
+    assert "holds other files than a site" in capsys.readouterr().err and kept.is_file()
+
+
 def test_every_page_is_in_the_navigation() -> None:
     def places(entry: object) -> Iterator[str]:
         if isinstance(entry, str):

@@ -93,6 +93,20 @@ def test_wheels_that_are_lacking_are_installed_with_warpdrive_into_a_folder(tmp_
     assert printed.split() == ["1.5", str(into / "warpdrive" / "__init__.py")]
 
 
+def test_folders_keep_what_the_tools_have_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(SystemExit, match="holds other files than installed packages"):
+        install_offline.clear(tmp_path)
+    former = wheel(tmp_path, "former", "1.0")
+    monkeypatch.setattr(gather_wheels, "_gather", lambda folder, python, present: wheel(folder, "new", "1.0"))
+    monkeypatch.setattr(sys, "argv", ["gather_wheels.py", "--folder", str(tmp_path), "--no-pycuda"])
+    gather_wheels.main()
+    assert not former.exists() and {path.name for path in tmp_path.iterdir()} == {
+        "thesis.txt",
+        "new-1.0-py3-none-any.whl",
+    }
+
+
 def test_what_nobody_has_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = {"no-such-package": install_offline.Requirement("no-such-package>=2")}
     monkeypatch.setattr(install_offline, "requirements", lambda: needed)

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import warpdrive as wd
@@ -317,7 +318,7 @@ def _index() -> Iterator[str]:
     yield (
         "`import warpdrive as wd` loads the names below on first use, so that the import is fast "
         "and needs no GPU. `wd.__version__` is the version. Names beginning with an underscore, and "
-        " modules that these pages do not list, may change without notice."
+        "modules that these pages do not list, may change without notice."
     )
     for subject in SUBJECTS:
         yield f"## [{subject.title}]({subject.file}.md)"
@@ -374,8 +375,7 @@ def _docstring(name: str) -> str:
     if owner == "warpdrive.training.lightning":  # without importing lightning, which may not be installed
         spec = importlib.util.find_spec(owner)
         assert spec is not None and spec.origin is not None
-        with open(spec.origin) as file:
-            tree = ast.parse(file.read())
+        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
         found = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == attribute)
         return ast.get_docstring(found) or ""
     module = wd if owner == "warpdrive" else importlib.import_module(owner)

@@ -91,7 +91,7 @@ def _parts(project: Path) -> Iterator[str]:
     yield from _numba_cuda()
     yield "## `pytest -p warpdrive.numba_cuda`"
     yield (
-        "Runs a test suite of `numba.cuda` on the CPU. See [Programs of numba.cuda without a "
+        "Runs a test suite of `numba.cuda` on the CPU. See [numba.cuda programs without a "
         "GPU](../guides/numba_cuda.md) and [checks](../guides/checks.md#programs-of-numbacuda)."
     )
     yield _plugin_options()
@@ -164,7 +164,7 @@ def _command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
 
 def _numba_cuda() -> Iterator[str]:
     parser = numba_cuda._parser()
-    yield f"{parser.description} See [Programs of numba.cuda without a GPU](../guides/numba_cuda.md)."
+    yield f"{parser.description} See [numba.cuda programs without a GPU](../guides/numba_cuda.md)."
     yield f"```text\n{parser.prog} [options] (program.py | -m module) [arguments]\n```"
     shown = [each for each in options(parser) if each.help != argparse.SUPPRESS]
     yield table(["option", "meaning", "default"], [(_spelling(each), *_meaning(each)) for each in shown])
@@ -194,7 +194,7 @@ def _plugin_options() -> str:
 
 
 def _targets(makefile: Path) -> list[tuple[str, str]]:
-    found = re.findall(r"^([a-z-]+):.*?## (.*)$", makefile.read_text(), flags=re.MULTILINE)
+    found = re.findall(r"^([a-z-]+):.*?## (.*)$", makefile.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return [(code(f"make {name}"), text) for name, text in found]
 
 
@@ -234,7 +234,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _linked(text: str) -> str:
-    """Replace paths of pages by links, and mark what is code."""
+    """Replace paths of pages by links, and mark code."""
     return with_code_spans(re.sub(r"docs/([\w/]+)/(\w+)\.md", _page, text))
 
 
@@ -244,7 +244,7 @@ def _page(found: re.Match[str]) -> str:
 
 
 def _epilog(text: str) -> Iterator[str]:
-    """Yield the blocks of an epilog: examples, lists of words with their meaning, and paragraphs."""
+    """Yield the blocks of an epilog: examples, definition lists, and paragraphs."""
     for block in re.findall(r"(?:^(?:examples|[^\n]*):\n(?:  .*\n?)+)|(?:^\S.*\n?)+", text, flags=re.MULTILINE):
         lines = block.strip("\n").split("\n")
         title = lines[0]

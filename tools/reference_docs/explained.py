@@ -99,7 +99,7 @@ EXPLAINED = {
     "model.gru.units": "../guides/models.md#recurrent-models",
     "model.lstm.units": "../guides/models.md#recurrent-models",
     "model.mingru.units": "../guides/models.md#recurrent-models",
-    "model.custom.type": "../guides/models.md#a-model-of-your-own",
+    "model.custom.type": "../guides/models.md#custom-models",
     "model.custom.check_device": "../guides/models.md#checking-devices-dtypes-and-shapes",
     "self_play": "../guides/self_play.md#self-play",
     "function": "../guides/self_play.md#scripted-opponents",

@@ -38,7 +38,7 @@ def link(target: str) -> str:
         StopIteration: there is no such heading.
     """
     page, _, anchor = target.partition("#")
-    headings = re.findall(r"^#+ (.*)$", (REFERENCE / page).read_text(), flags=re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", (REFERENCE / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
     title = next(heading for heading in headings if not anchor or slug(heading) == anchor)
     is_named = not anchor or page.rpartition("/")[2] == "index.md" or len(title.split()) > 1
     return f"[{title if is_named else f'{headings[0]}, {title.lower()}'}]({target})"
@@ -46,7 +46,7 @@ def link(target: str) -> str:
 
 def with_code_spans(text: str) -> str:
     """Return plain text with code spans around options, dotted names, files, commands and placeholders."""
-    parts = re.split(r"(`[^`]*`|\[[^]]*\]\([^)]*\))", text)  # what is a code span or a link already
+    parts = re.split(r"(`[^`]*`|\[[^]]*\]\([^)]*\))", text)  # existing code spans and links
     return "".join(part if number % 2 else _CODE.sub(_as_code, part) for number, part in enumerate(parts))
 
 
