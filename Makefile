@@ -61,7 +61,7 @@ gallery: $(VENV)/.installed-video  ## draw episodes of trained policies, gallery
 tutorials: install-test  ## execute the tutorials, and store their notebooks (ARGS="02 05": these)
 	@$(BIN)/python tools/tutorials.py $(if $(filter file,$(origin ARGS)),,$(ARGS))
 
-generated: install-test  ## write again what is generated from the code: the schema of run configurations, pages of the reference
+generated: install-test  ## regenerate the schema of run configurations, and the reference pages, from the code
 	@$(BIN)/warpdrive schema --output training/run_configs/run_config.schema.json
 	@$(BIN)/python tools/environment_pages.py
 	@$(BIN)/python tools/reference_pages.py
@@ -78,7 +78,7 @@ test test-all test-fast: export PYTHONDONTWRITEBYTECODE :=
 test: install-test  ## run the test suite on all cores
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not exhaustive"
 
-test-all: install-test  ## run the test suite with all further cases of what others show
+test-all: install-test  ## run all tests, including those marked exhaustive: further cases of what other tests cover
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 test-fast: install-test  ## run the fast tests, which compile few kernels (a minute; 40 s with a warm cache)

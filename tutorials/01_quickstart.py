@@ -4,10 +4,10 @@
 # Can two hunters learn to catch a runner who is as fast as they are? This tutorial invents a small game, writes its rules
 # as a kernel of a dozen lines, runs a thousand replicas of it, trains its players with PPO, and ends with a page to play against them.
 #
-# **The game.** A runner and two hunters live on a ring of cells. Everyone steps one cell left, one cell right, or stays, all
-# at the same time. The hunters win when one of them stands on the runner's cell; the runner wins by not being caught for
-# 60 steps. Nobody is faster than anybody else, so a single hunter would chase for ever. Two have to discover that they
-# should come from both sides.
+# **The game.** A runner and two hunters live on a ring of cells. In each step, all of them simultaneously move one
+# cell left or right, or stay. The hunters win when one of them stands on the runner's cell; the runner wins by not
+# being caught for 60 steps. As all have the same speed, a single hunter would chase for ever: the two have to learn
+# to approach from both sides.
 #
 # The notebook takes about 20 seconds on two cores; no GPU is needed.
 
@@ -31,9 +31,10 @@ from warpdrive.scene.scene import Polygon, Scene
 # %% [markdown]
 # ## The rules, as a kernel
 #
-# A kernel is an ordinary `numba.cuda` kernel function. **One block is one replica of the game, one thread is one agent**:
-# the code below is what *one agent of one replica* does in a step. `cuda.syncthreads()` is where the agents of a replica
-# wait for each other: before it everybody moves, after it everybody sees where the others have gone.
+# A kernel is an ordinary `numba.cuda` kernel function. **One block is one replica of the game, one thread is one
+# agent**: the code below is what *one agent of one replica* does in a step. `cuda.syncthreads()` is a barrier, at
+# which the agents of a replica wait for each other: before it all agents move, after it they can read the new
+# positions.
 
 
 # %%
@@ -52,12 +53,11 @@ def step(position, actions, rewards, terminated, ring_length, num_hunters):
 
 
 # %% [markdown]
-# Where do the arguments come from? They are bound **by name**. `actions`, `rewards` and `terminated` (and `observations`,
-# `timestep` and a few more) are arrays that the library keeps for every environment. `position` is an array of *this*
-# environment: its first value comes from `initial_state` below, and it has one row per replica. `ring_length` and
-# `num_hunters` are attributes of the environment.
+# Arguments are bound **by name**. `actions`, `rewards` and `terminated` (and `observations`, `timestep` and a few
+# more) are arrays of the library. `position` is an array of this environment, with one row per replica:
+# `initial_state` below returns its start value. `ring_length` and `num_hunters` are attributes of the environment.
 #
-# Observations are written by a kernel, too: how far ahead of an agent each of the others is, between -1 and 1.
+# A second kernel writes the observations: how far ahead of an agent each of the others is, between -1 and 1.
 
 
 # %%
@@ -70,8 +70,8 @@ def observe(position, observations, ring_length, half_ring, scale, num_agents):
 
 
 # %% [markdown]
-# Pictures are optional. In the kernel `draw` each agent draws itself: hunters a little outside of the ring, and the runner
-# a little inside, so that none hides another.
+# Pictures are optional. In the kernel `draw` each agent draws itself: hunters slightly outside of the ring, and the
+# runner slightly inside, so that they do not cover each other.
 
 
 # %%
@@ -87,9 +87,8 @@ def draw(shapes, position, ring_length, num_hunters):
 # %% [markdown]
 # ## The environment
 #
-# The class holds what does not change (the constants and the spaces), declares which agents share a policy (`policy_tags`),
-# and returns the state that an episode starts from. `scenery` draws what no agent draws, and `controls` says which actions
-# the keys of people are.
+# The class defines the constants and spaces, which agents share a policy (`policy_tags`), and the start state of an
+# episode. `scenery` draws the background, and `controls` maps keys to actions for people who play.
 
 
 # %%
@@ -124,9 +123,9 @@ class RingPursuit(wd.Environment):
 # %% [markdown]
 # ## A thousand replicas
 #
-# `EnvWrapper` compiles the kernels, together with the library's own (sample actions, count the time, start ended episodes
-# anew), into **one function per step** and runs it on every replica at once. `reset_pool_size` is how many start states are
-# drawn for the replicas to start from.
+# `EnvWrapper` fuses the kernels with the library's own (sampling actions, counting steps, resetting) into **one
+# kernel per step**, which steps all replicas at once. `reset_pool_size` is the number of start states that are drawn
+# in advance.
 
 # %%
 env = wd.EnvWrapper(RingPursuit(), num_envs=1000, reset_pool_size=500, seed=1)
@@ -146,13 +145,13 @@ seconds = time.perf_counter() - start
 print(f"{1000 * env.num_envs / seconds / 1e6:.1f} million environment steps per second")
 
 # %% [markdown]
-# Everything `step` returns is a PyTorch tensor *on the device the simulation runs on*, and not a copy: the tensors are the
-# arrays that the kernels write.
+# `step` returns PyTorch tensors on the device of the simulation, without copies: they are the arrays that the kernels
+# write.
 #
 # ## Before training
 #
-# A `Trainer` needs to know how much to train and, for each policy tag, with what. The same settings in a YAML file can be
-# trained with `warpdrive train`; here they are a dictionary. Both sides learn, each from its own rewards.
+# A `Trainer` takes a run configuration: the amount of training and, for each policy tag, the algorithm. Here it is a
+# dictionary; in a YAML file it can be trained with `warpdrive train`. Both sides learn, each from its own rewards.
 
 # %%
 settings = {"algorithm": "ppo", "lr": 2e-3, "gamma": 0.97, "entropy_coef": 0.01, "model": {"hidden": [32, 32]}}
@@ -174,17 +173,16 @@ wd.replay(trainer, seed=3, replicas=2, width=400)
 # %% [markdown]
 # ## Training
 #
-# `train` shows its progress, and prints nothing that has to be remembered: the run leaves a folder with its configuration,
-# checkpoints and metrics.
+# `train` shows its progress, and writes a run folder with configuration, checkpoints and metrics.
 
 # %%
 summary = trainer.train()
 print(f"{summary.env_steps} environment steps in {summary.seconds:.0f} s")
 
 # %% [markdown]
-# One curve of `metrics.csv` tells the story. The first to learn is the runner, who gets away more and more often; then the
-# hunters find out that there are two of them. (In the first updates no episode has reached its 60th step yet, so those that
-# have ended all ended with a catch.)
+# A curve of `metrics.csv` shows what happened. First the runner learns to escape; then the hunters learn to
+# cooperate. (In the first updates no episode has reached its 60th step yet, so all that have ended, ended with a
+# catch.)
 
 # %%
 metrics = np.genfromtxt(summary.run_folder / "metrics.csv", delimiter=",", names=True, deletechars="")
@@ -194,8 +192,8 @@ axes.set(xlabel="environment steps", ylabel="fraction of episodes\nin which the 
 plt.show()
 
 # %% [markdown]
-# How good are they in the end? Measure the trained policies, and then the same with hunters that move at random. The
-# difference is what the hunters have learned.
+# To measure what the hunters have learned, evaluate the trained policies, and then the same runner with hunters that
+# move at random.
 
 # %%
 for random in [(), ("hunter",)]:
@@ -204,8 +202,8 @@ for random in [(), ("hunter",)]:
     print(f"{who}: the runner is caught in {result.terminated_fraction:.1%} of {result.episodes} episodes")
 
 # %% [markdown]
-# Watch how the hunters part to come at the runner from both sides. Add `.player()` for buttons and a slider, or
-# `output="hunt.html"` for a page to send to somebody.
+# The hunters now separate, to approach the runner from both sides. Add `.player()` for buttons and a slider, or
+# `output="hunt.html"` to write a page.
 
 # %%
 wd.replay(trainer, seed=3, replicas=2, width=400)
@@ -213,9 +211,9 @@ wd.replay(trainer, seed=3, replicas=2, width=400)
 # %% [markdown]
 # ## Play against them
 #
-# `live` compiles the same kernels and policies to WebAssembly, so that the game runs in a page, here and in any browser.
-# Choose `runner` as *Player 1*, and flee with the arrow keys; or be a hunter, and find out how good your partner is.
-# `output="hunt.html"` writes the page to a file.
+# `live` compiles the same kernels and policies to WebAssembly, so that the game runs in a page, here and in any
+# browser. Choose `runner` as *Player 1*, and flee with the arrow keys, or play a hunter. `output="hunt.html"` writes
+# the page to a file.
 
 # %%
 wd.live(trainer)
@@ -223,8 +221,9 @@ wd.live(trainer)
 # %% [markdown]
 # ## What was learned
 #
-# - A kernel describes what one agent of one replica does; `cuda.syncthreads()` separates acting from looking.
-# - Arguments of kernels are bound by name: to the library's arrays, to the arrays of `initial_state`, and to attributes.
+# - A kernel describes what one agent of one replica does; `cuda.syncthreads()` separates moving from observing.
+# - Arguments of kernels are bound by name: to the library's arrays, to the arrays of `initial_state`, and to
+#   attributes.
 # - `EnvWrapper` runs all replicas at once, and returns tensors that share their memory with the kernels.
 # - `Trainer` trains a policy per tag; `evaluate` measures it, `replay` draws it, and `live` runs it in a page.
 #
@@ -256,8 +255,8 @@ else:
 # </details>
 
 # %% [markdown]
-# **Exercise 2.** All hunters are rewarded for a catch, whoever makes it. Complete the kernel `selfish_step`, in which a
-# hunter receives 1 if *it* stands on the runner's cell, and 0 otherwise. The runner receives -1 if it is caught, as before.
+# **Exercise 2.** All hunters are rewarded for a catch. Complete the kernel `selfish_step`, in which a hunter receives
+# 1 if *it* stands on the runner's cell, and 0 otherwise. The runner receives -1 if it is caught, as before.
 
 
 # %% tags=["exercise"]
@@ -321,10 +320,10 @@ else:
 # %% [markdown]
 # ## Where next
 #
-# - [The runtime](02_runtime.ipynb) looks at what is underneath: devices, arrays, kernels and their launches.
-# - [An environment of your own](05_own_environment.ipynb) develops one step by step, with checks and tests.
+# - [The runtime](02_runtime.ipynb): devices, arrays, kernels and launches.
+# - [Your own environment](05_own_environment.ipynb) develops one step by step, with checks and tests.
 # - [Training](07_training.ipynb) explains the curves of a run, and what to tune.
 # - Put the kernels and the class into a file, `ring_pursuit.py`, and the settings into a YAML file with
-#   `env: {name: "ring_pursuit.py:RingPursuit"}`: then `warpdrive train ring_pursuit.yaml` does all of the above, with
-#   checkpoints, TensorBoard and an animation.
+#   `env: {name: "ring_pursuit.py:RingPursuit"}`: then `warpdrive train ring_pursuit.yaml` trains, evaluates and
+#   animates it.
 # - `warpdrive envs` lists the [environments that come with the library](../docs/environments/index.md).

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # The runtime: arrays, kernels and launches
 #
-# How strongly must fireflies be coupled before they flash in unison? Each firefly has a phase that turns at its own speed,
-# and is pulled towards the phases that it sees: the Kuramoto model. This tutorial simulates 96 swarms of 256 fireflies at
-# once, each swarm with another coupling, and finds the threshold.
+# How strongly must fireflies be coupled before they flash in unison? In the Kuramoto model, each firefly has a phase
+# that turns at its own speed, and is pulled towards the phases of the others. This tutorial simulates 96 swarms of
+# 256 fireflies at once, each with a different coupling, and finds the threshold.
 #
-# On the way it shows what the environments of WarpDrive are made of: arrays on a device, kernels, device functions, barriers,
+# It introduces the components of WarpDrive's environments: arrays on a device, kernels, device functions, barriers,
 # shared memory and launches. Nothing is trained. It takes about 10 seconds on two cores; no GPU is needed.
 
 # %%
@@ -25,8 +25,8 @@ import warpdrive as wd
 # %% [markdown]
 # ## Arrays on a device
 #
-# A `DeviceContext` holds named arrays on one device. Those of the replicas' state are declared first, each with the shape of
-# *one* replica's row, and then allocated together. The array of all replicas has the number of replicas as first dimension.
+# A `DeviceContext` holds named arrays on one device. Arrays of the replicas' state are declared first, each with the
+# shape of *one* replica, and then allocated together, with the number of replicas as the first dimension.
 
 # %%
 SWARMS, FIREFLIES = 96, 256
@@ -43,8 +43,8 @@ for name in context:
     print(f"{name:10} {tuple(context[name].shape)!s:10} {context[name].dtype}")
 
 # %% [markdown]
-# `context[name]` is a PyTorch tensor, and not a copy: it shares its memory with the array that kernels read and write. All
-# that PyTorch can do serves to fill it.
+# `context[name]` is a PyTorch tensor that shares its memory with the array that kernels read and write. It can be
+# filled by any PyTorch operation.
 
 # %%
 torch.manual_seed(0)
@@ -56,7 +56,7 @@ print(f"phases between {phase.min():.2f} and {phase.max():.2f}")
 print("the same memory:", phase.data_ptr() == context["phase"].data_ptr())
 
 # %% [markdown]
-# `memory_report()` lists what each array occupies, in bytes. `bytes_per_env` tells how many replicas fit into a memory.
+# `memory_report()` lists the size of each array in bytes; `bytes_per_env` is the size of one replica.
 
 # %%
 for name, size in context.memory_report().items():
@@ -70,8 +70,8 @@ print(f"one swarm  {context.bytes_per_env:8,} bytes")
 # `k[blocks, threads](...)` launches `blocks * threads` of them. A thread learns from `cuda.blockIdx.x` and
 # `cuda.threadIdx.x` which one it is.
 #
-# The kernel below turns each firefly at its own speed. `turned` is a device function: kernels call it, and it can have a
-# result, while a kernel returns nothing and writes into arrays.
+# The kernel below turns each firefly at its own speed. `turned` is a device function, which kernels call and which
+# may return a value; a kernel returns nothing and writes into arrays.
 
 
 # %%
@@ -94,11 +94,11 @@ expected = torch.remainder(before + 0.1 * speed + math.pi, 2 * math.pi) - math.p
 print(f"largest difference from PyTorch: {(phase - expected).abs().max():.1e}")
 
 # %% [markdown]
-# The launch compiled the kernel for the types of its arguments: here for the processor, on a machine with a GPU for that. The
-# device is that of the arrays. Arguments are NumPy arrays, tensors and numbers.
+# The launch compiled the kernel for the types of its arguments and for the device of the arrays. Arguments may be
+# NumPy arrays, tensors and numbers.
 #
-# Where threads need not know of each other, `forall(n)` chooses the blocks itself. Each thread then asks for its place in the
-# whole grid. There may be more threads than tasks, so the kernel has to check.
+# If threads are independent of each other, `forall(n)` chooses the number of blocks. Each thread gets its index in
+# the whole grid by `cuda.grid(1)`. There may be more threads than tasks, so the kernel has to check the index.
 
 
 # %%
@@ -116,7 +116,7 @@ print(squares[:6], "...", squares[-1])
 # %% [markdown]
 # ## Barriers and shared memory
 #
-# Fireflies see each other. In the Kuramoto model, swarm $s$ pulls on firefly $i$ with its *mean field*
+# Fireflies see each other. In the model, swarm $s$ pulls on firefly $i$ with its *mean field*
 # $r_s e^{i\psi_s} = \frac{1}{N} \sum_j e^{i\theta_j}$:
 #
 # $$\dot\theta_i = \omega_i + K_s \, r_s \sin(\psi_s - \theta_i)$$
@@ -124,9 +124,9 @@ print(squares[:6], "...", squares[-1])
 # $r$ is the *order parameter*: nearly 0 if phases are scattered, 1 if all fireflies flash at the same moment. The mean over
 # a swarm needs two more tools:
 #
-# - **Shared memory**, `cuda.shared.array`: an array that all threads of a block see, and no thread of another block.
-# - **A barrier**, `cuda.syncthreads()`: no thread of the block goes on before all have arrived. Without it, a thread would read
-#   what others have not written yet.
+# - **Shared memory**, `cuda.shared.array`: an array that the threads of a block share.
+# - **A barrier**, `cuda.syncthreads()`: no thread of the block continues before all have arrived. Without it, a
+#   thread could read values that others have not written yet.
 
 
 # %%
@@ -168,7 +168,7 @@ def synchronise(phase, speed, coupling, order, time_step, num_steps):
 # in device functions. The phase `theta` is a variable of each thread, a register on a GPU; it is written to the array at the
 # end, once.
 #
-# Is it right? NumPy does the same for the whole swarm at once. 20 steps, before differences of rounding grow:
+# To verify it, compare 20 steps (before rounding errors grow) with NumPy, which computes a whole swarm at once:
 
 
 # %%
@@ -189,13 +189,12 @@ print(f"largest difference from NumPy after 20 steps: {np.abs(difference).max():
 # %% [markdown]
 # ## Why a block is a replica
 #
-# Threads of a block can wait for each other, and share memory that is as near as registers. Threads of different blocks can
-# do neither: this is what lets a GPU run blocks in any order, on as many multiprocessors as it has, and a CPU run them on all
-# its cores. Agents of an environment interact in every step, replicas never. Hence **one block is one replica, one thread is
-# one agent**.
+# Threads of a block can wait for each other and have fast shared memory; threads of different blocks cannot, which is
+# why a GPU can run blocks in any order on all its multiprocessors, and a CPU on all its cores. Agents of an
+# environment interact in every step, replicas never. Hence **one block is one replica, one thread is one agent**.
 #
-# It follows that the result of a replica does not depend on which others run beside it. Swarm 60 alone, in a launch with a
-# single block, ends with the same bits as among 96:
+# Therefore the result of a replica does not depend on other replicas. Swarm 60 alone, in a launch with a single
+# block, has bitwise the same result as among 96:
 
 # %%
 phase.copy_(start)
@@ -207,9 +206,9 @@ print("swarm 60, alone and among 96: equal bits:", torch.equal(alone[0], phase[6
 # %% [markdown]
 # ## The experiment
 #
-# One launch takes 1000 steps of 0.05 time units in every swarm: 24.6 million updates of a firefly. Nothing is copied
-# between the host and the device in between. The dashed line is Kuramoto's threshold for an infinite swarm whose speeds are
-# normally distributed, $K_c = 2 / (\pi g(0)) = \sqrt{8/\pi}$ (Strogatz, *From Kuramoto to Crawford*, Physica D 143, 2000).
+# One launch takes 1000 steps of 0.05 time units in every swarm: 24.6 million updates of a firefly.  The dashed line
+# is Kuramoto's threshold for an infinite swarm whose speeds are normally distributed,
+# $K_c = 2 / (\pi g(0)) = \sqrt{8/\pi}$ (Strogatz, *From Kuramoto to Crawford*, Physica D 143, 2000).
 
 # %%
 synchronise[SWARMS, FIREFLIES](phase, speed, coupling, order, np.float32(0.05), 1000)
@@ -241,8 +240,8 @@ plt.show()
 # %% [markdown]
 # ## The same runtime under an environment
 #
-# An `EnvWrapper` has such a context, too: `env.ctx`. It holds the arrays of the environment, and those that the library adds
-# for every one: actions, rewards, the sampler's logits, the statistics of episodes. All of them are tensors.
+# An `EnvWrapper` has such a context, `env.ctx`, with the arrays of the environment and those of the library: actions,
+# rewards, logits, episode statistics.
 
 # %%
 env = wd.EnvWrapper(env_name="cartpole", num_envs=1000, reset_pool_size=100, seed=1)
@@ -252,9 +251,9 @@ for name in sorted(report, key=report.get, reverse=True)[:6]:
 print(f"{len(report)} arrays, {sum(report.values()):,} bytes")
 
 # %% [markdown]
-# `step` returns tensors of this context: nothing is copied, and a write to an array is seen by the next step. The state of
-# replicas can be saved, loaded and cloned. Here replica 0 is copied to all others; as the arrays of the state include those of
-# the random numbers, all poles fall alike from then on.
+# `step` returns tensors of this context without copies, and writes to an array affect the next step. The state of
+# replicas can be saved, loaded and cloned. Here replica 0 is copied to all others; as the state includes the random
+# streams, all poles fall alike from then on.
 
 # %%
 observations, rewards, *_ = env.step()
@@ -269,10 +268,10 @@ print("all replicas are equal after five random steps:", bool((observations == o
 #
 # - A `DeviceContext` holds named arrays on a device; `context[name]` is a tensor that shares their memory.
 # - `k[blocks, threads](...)` launches a kernel. It is compiled for the device on which its arrays are.
-# - Threads of a block share memory and wait for each other at barriers; blocks are independent. So a block is a replica, and a
-#   thread is an agent.
+# - Threads of a block share memory and wait for each other at barriers; blocks are independent. So a block is a
+#   replica, and a thread is an agent.
 # - A replica's result does not depend on how many others run beside it.
-# - Environments are built on the same arrays and kernels; `env.ctx.memory_report()` shows where the memory goes.
+# - Environments are built on the same arrays and kernels; `env.ctx.memory_report()` lists their sizes.
 #
 # ## Exercises
 #
@@ -406,5 +405,5 @@ else:
 # ## Where next
 #
 # - [Sampling actions](03_sampling_actions.ipynb): random numbers and actions on the device.
-# - [Checking kernels](08_checking_kernels.ipynb): how races, bounds and wrong types are found.
+# - [Checking kernels](08_checking_kernels.ipynb): how to find races, out-of-bounds accesses and wrong types.
 # - [The kernel language](../docs/reference/kernels.md) is the reference of what kernels may contain.

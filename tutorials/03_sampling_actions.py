@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Sampling actions
 #
-# A policy network gives numbers, an environment wants actions. Between them something has to throw dice: for every agent of
-# every replica, in every step, on the device, and such that a run can be repeated. Does the sampler throw fair dice? And are
-# they still the same dice if a run is split between processes?
+# A policy network outputs logits, from which actions are sampled: for every agent of every replica, in every step, on
+# the device, and reproducibly. Are the samples distributed correctly, and are they still the same if a run is divided
+# among processes?
 #
-# This tutorial visits a hall of slot machines to find out. It covers discrete, multi-discrete and continuous actions, masks,
-# and random streams. Nothing is trained. It takes about 10 seconds on two cores; no GPU is needed.
+# This tutorial tests this in a hall of slot machines. It covers discrete, multi-discrete and continuous actions,
+# masks, and random streams. Nothing is trained. It takes about 10 seconds on two cores; no GPU is needed.
 
 # %%
 # In a hosted notebook (Colab, Kaggle): upload a source checkout or wheel of WarpDrive, and run the next line without its #.
@@ -26,9 +26,9 @@ import warpdrive as wd
 # %% [markdown]
 # ## The hall
 #
-# A player stands before five machines, and pulls one of them in each step. Machine $k$ pays `payoff[k]` on average, with normal
-# noise. The noise is drawn in the kernel: `wd.random.normal(rng, env, agent)` returns the next number of this agent's stream.
-# The array `rng` exists because the kernel has a parameter of this name.
+# A player stands before five machines, and pulls one of them in each step. Machine $k$ pays `payoff[k]` on average,
+# with normal noise. The noise is drawn in the kernel: `wd.random.normal(rng, env, agent)` returns the next number of
+# this agent's stream. The array `rng` exists because a kernel has a parameter of this name.
 
 
 # %%
@@ -55,9 +55,9 @@ class Hall(wd.Environment):
 # %% [markdown]
 # ## From logits to actions
 #
-# `env.logits(tag)` is the array that a policy writes before each step: for discrete actions, unnormalised log-probabilities.
-# `step_rollout` samples an action from them for every agent, steps the environment, and records both in a rollout buffer. All
-# of it is a single function on the device.
+# `env.logits(tag)` is the array that a policy writes before each step: for discrete actions, unnormalised
+# log-probabilities. `step_rollout` samples an action from them for every agent, steps the environment, and records
+# both in a rollout buffer. All of this is a single launch.
 #
 # The player of this hall prefers machines that pay: its logits are the payoffs, divided by a temperature.
 
@@ -81,8 +81,8 @@ print("actions:", tuple(rollout.actions.shape), "steps, replicas, agents")
 print("the first replica's first actions:", rollout.actions[:12, 0, 0].tolist())
 
 # %% [markdown]
-# Are the dice fair? An action should be drawn with the softmax of the logits. Of 100,000 pulls, the relative frequency of a
-# machine with probability $p$ has the standard error $\sqrt{p(1-p)/100000}$: at most 0.0016.
+# Actions should be drawn with the softmax of the logits. Of 100,000 pulls, the relative frequency of a machine with
+# probability $p$ has the standard error $\sqrt{p(1-p)/100000}$: at most 0.0016.
 
 
 # %%
@@ -108,11 +108,11 @@ panels[0].legend(fontsize=8)
 plt.show()
 
 # %% [markdown]
-# A low temperature pulls the best machine nearly always, a high one all machines alike: the entropy bonus of PPO acts as such
-# a temperature, and keeps a policy from settling too early.
+# With a low temperature the best machine is pulled nearly always, with a high one all machines equally often. The
+# entropy bonus of PPO has a similar effect, and prevents a policy from becoming deterministic too early.
 #
-# The rollout records the log-probability of each action, too. Policy gradients need it, and it comes with the sample for
-# nothing. With `env.greedy = True` the most probable action is taken instead, as for an evaluation.
+# The rollout records the log-probability of each action, too. Policy gradients need it. With `env.greedy = True` the
+# most probable action is taken instead, as for an evaluation.
 
 # %%
 recorded = rollout.log_probabilities[0, :, 0]
@@ -126,9 +126,9 @@ env.greedy = False
 # %% [markdown]
 # ## Masks
 #
-# In the next hall a machine has to cool down: who has pulled it cannot pull it again in the next step. A kernel with the
-# parameter `action_mask` declares this. Forbidden actions are never drawn, whatever their logits are, and the others share
-# their probability.
+# In the next hall a machine has to cool down: a player cannot pull it twice in a row. A kernel with the parameter
+# `action_mask` states which actions are allowed. Forbidden actions are never drawn, whatever their logits are, and
+# the others share their probability.
 
 
 # %%
@@ -153,9 +153,9 @@ again = (rollout.actions[1:] == rollout.actions[:-1]).sum()
 print(f"{again} of {rollout.actions[1:].numel()} pulls repeat the one before")
 
 # %% [markdown]
-# How often is each machine pulled now? The pulls are a Markov chain. With $p$ the softmax of the logits, machine $j$ follows $i$
-# with probability $p_j / (1 - p_i)$, and the chain's stationary distribution is proportional to $p_i (1 - p_i)$. The first ten
-# steps are left out: before them the chain had not forgotten its start.
+# How often is each machine pulled now? The pulls are a Markov chain. With $p$ the softmax of the logits, machine $j$
+# follows $i$ with probability $p_j / (1 - p_i)$, and the chain's stationary distribution is proportional to
+# $p_i (1 - p_i)$. The first ten steps are left out, until the chain is stationary.
 
 # %%
 p = torch.softmax(payoff / 0.3, dim=0).cpu().numpy()
@@ -209,10 +209,11 @@ print(f"found:\n{joint.numpy().round(3)}\nexpected:\n{torch.outer(direction, spe
 # %% [markdown]
 # ## Continuous actions
 #
-# For a `Box`, the policy writes the means of all components, and then the logarithms of their standard deviations. Samples are
-# normally distributed, so some lie outside of the box. The environment gets them **clipped** to the bounds, while the rollout
-# keeps the unclipped sample with its log-probability; `env.actions(tag)` returns what the environment got. With
-# `env.squash(tag)` set to 1 the environment gets the hyperbolic tangent of the sample instead, scaled to the box, as in SAC.
+# For a `Box`, the policy writes the means of all components, and then the logarithms of their standard deviations.
+# Samples are normally distributed, so some lie outside of the box. The environment receives them **clipped** to the
+# bounds, while the rollout keeps the unclipped sample with its log-probability; `env.actions(tag)` returns the
+# actions that the environment received. With `env.squash(tag)` set to 1 the environment receives the hyperbolic
+# tangent of the sample instead, scaled to the box, as in SAC.
 
 # %%
 steering = wd.EnvWrapper(Idle(spaces.Box(-1.0, 1.0, (1,))), num_envs=20_000, seed=4)
@@ -235,18 +236,18 @@ panels[0].legend(fontsize=7)
 plt.show()
 
 # %% [markdown]
-# The sample follows the normal density in both cases. Clipping piles what lies outside onto the bound, squashing bends
-# the whole distribution.
+# The sample follows the normal density in both cases. Clipping moves samples outside of the bounds onto the bounds,
+# squashing transforms the whole distribution.
 #
-# ## The same dice, however the work is divided
+# ## The same random numbers in any number of processes
 #
-# Random numbers are not drawn from one sequence, for which replicas would have to queue. They are a function of a counter, Philox
-# 4x32-10 (Salmon et al., SC 2011): of the seed, the number of the replica, the agent, and how many numbers that agent has drawn.
-# The sampler counts in a range of its own, apart from what kernels draw.
+# Random numbers are not drawn from one sequence, which replicas would have to share. They are a function of a
+# counter, Philox 4x32-10 (Salmon et al., SC 2011): the seed, the index of the replica, the agent, and the number of
+# previous draws of that agent. The sampler has its own counters, separate from those of kernels.
 #
-# So a replica's stream does not depend on how many others there are, on which processor steps it, or on its process. Processes
-# that share a run number their replicas one after another, by `first_env`. Here 20 replicas are stepped together, then as two
-# groups of 8 and 12, as two processes would:
+# So a replica's stream depends neither on the number of replicas nor on the core or process that steps it. In a run
+# of several processes, `first_env` is the global index of a process's first replica. Here 20 replicas are stepped
+# together, then as two groups of 8 and 12, as two processes would:
 
 
 # %%
@@ -271,18 +272,17 @@ for name, (actions, rewards) in zip(names[1:], [apart, other_seed], strict=True)
     print(f"{name}: {same[0]:.0%} of the actions and {same[1]:.0%} of the rewards are those of the first run")
 
 # %% [markdown]
-# The first two pictures are the same, pixel by pixel, and the rewards have the same bits. With another seed only as many actions
-# agree as chance will have it. This is why `warpdrive train --num_processes 4` gives the results of one process, and why the
-# results of one machine can be repeated on another.
+# The first two pictures are identical, and so are the rewards, bit for bit. With another seed, actions agree by
+# chance only. This is why `warpdrive train --num_processes 4` has the results of one process.
 #
 # ## What was learned
 #
 # - Policies write `env.logits(tag)`; `step_rollout` samples, steps and records actions and their log-probabilities.
 # - Frequencies agree with the softmax of the logits; a mask excludes actions and rescales the others.
-# - `MultiDiscrete` concatenates the logits of its components; `Box` takes means and logarithms of standard deviations, and clips or
-#   squashes what the environment gets.
-# - Random numbers are a function of seed, replica, agent and count: results depend on the seed, and not on how replicas are
-#   divided between launches, cores or processes.
+# - `MultiDiscrete` concatenates the logits of its components; `Box` takes means and logarithms of standard
+#   deviations, and actions are clipped or squashed.
+# - Random numbers are a function of seed, replica, agent and count: results depend on the seed, and not on how
+#   replicas are divided between launches, cores or processes.
 #
 # ## Exercises
 #

@@ -4,9 +4,8 @@
 # Two roped climbers walk along a narrow ridge, while gusts of wind push them sideways. If one falls, both do. How much wind can
 # they stand? Thousands of ridges run at the same time, and on each of them expeditions begin and end at different moments.
 #
-# This tutorial shows what happens at the ends: how replicas reset themselves, where start states come from, why an episode that
-# was cut off is not one that has failed, how episodes are counted, and how one is recorded and replayed. It takes about 15
-# seconds on two cores; no GPU is needed.
+# This tutorial is about the end of episodes: automatic resets, start states, termination and truncation, episode
+# statistics, recordings and replays. It takes about 15 seconds on two cores; no GPU is needed.
 
 # %%
 # In a hosted notebook (Colab, Kaggle): upload a source checkout or wheel of WarpDrive, and run the next line without its #.
@@ -28,7 +27,8 @@ from warpdrive.scene.scene import Polygon, Scene
 # A climber steps to the left, stays in its line, or steps to the right; the wind adds a random gust. The ridge reaches from -1
 # to 1. Each step on it is rewarded with 1.
 #
-# `wind` differs from ridge to ridge: `wd.PerReplica` draws one value for each replica, which kernels read as `wind[env]`.
+# The wind differs between ridges: `wd.PerReplica` draws one value for each replica, which kernels read as
+# `wind[env]`.
 
 
 # %%
@@ -83,7 +83,7 @@ class Ridge(wd.Environment):
 
 
 # %% [markdown]
-# ## Where an episode ends, the next one begins
+# ## Automatic resets
 #
 # `EnvWrapper` resets a replica in the same step in which its episode ends. The loop below steps 2000 ridges with random actions
 # (`env.step()` without actions), and prints those steps of ridge 3 that surround an end.
@@ -107,18 +107,20 @@ for number in range(60):
     before = line
 
 # %% [markdown]
-# In the line with `True`, `timestep` is already 0 and the observed `y` is that of the *new* expedition. What the climbers saw last
-# is in `info["final_observations"]`: there, one of the two is beyond 1. So the loop needs no reset, and no replica ever waits for
-# another. `EnvWrapper(..., auto_reset=False)` leaves the reset to you: `env.reset(where=terminated | truncated)`.
+# In the line with `True`, `timestep` is already 0 and the observed `y` is that of the *new* expedition. The last
+# observations of the old one are in `info["final_observations"]`: there, one of the two is beyond 1. The loop needs
+# no reset, and no replica waits for another. `EnvWrapper(..., auto_reset=False)` leaves the reset to you:
+# `env.reset(where=terminated | truncated)`.
 #
 # ## Terminated or truncated?
 #
-# An episode that **terminated** is over by the rules: the climbers fell, and no reward will follow. One that was **truncated** was
-# only cut off, here after 50 steps (`episode_length`). The climbers are well, and would go on to collect rewards.
+# An episode that **terminated** is over by the rules: the climbers fell, and no reward will follow. One that was
+# **truncated** was cut off by the time limit, here 50 steps (`episode_length`); the climbers would have received
+# further rewards.
 #
-# Learning has to know the difference, as the value of a state is the sum of all rewards to come. The climbers of a calm ridge
-# always receive 1, so with a discount of 0.95 each state is worth $1 / (1 - 0.95) = 20$. The picture shows what remains of it if
-# the cut is mistaken for the end, and if the last observation is given its value.
+# The difference matters to learning, as the value of a state is the sum of all future rewards. The climbers of a calm
+# ridge always receive 1, so with a discount of 0.95 each state is worth $1 / (1 - 0.95) = 20$. The picture shows the
+# value targets if truncation is treated as termination, and if the value of the last observation is bootstrapped.
 
 # %%
 gamma = 0.95
@@ -148,12 +150,12 @@ plt.show()
 #
 # ## Where start states come from
 #
-# `initial_state` is a function in Python, which is too slow to be called at each reset. It is called `reset_pool_size` times at the
-# beginning; then each replica draws a state of this **pool** for each episode, on the device. A pool of one state suffices if all
-# episodes begin alike. None asks for 500 states, if two calls of `initial_state` differ.
+# `initial_state` is a Python function, which would be too slow to call at each reset. It is called `reset_pool_size`
+# times in advance; for each episode, a replica draws a state of this **pool** on the device. The default is 1; with
+# None, 500 states are drawn if `initial_state` is random.
 #
-# A kernel `reset` goes further. It runs after the state was copied from the pool, and draws on the device as many start states as
-# there are episodes.
+# A `reset` kernel runs after the state was copied from the pool, and can draw a new start state for each episode on
+# the device.
 
 
 # %%
@@ -182,7 +184,7 @@ panels[0].set_ylabel("y of climber 1")
 plt.show()
 
 # %% [markdown]
-# ## The log of episodes
+# ## Episode statistics
 #
 # Returns and lengths are counted on the device, too. `info["episode_return"]` and `info["episode_length"]` hold those of each
 # replica's last finished episode, and `episode_statistics()` the sums over all that ended since the last call. With the wind of
@@ -205,13 +207,13 @@ axes.set(xlabel="wind of the ridge", ylabel="length of its last episode")
 plt.show()
 
 # %% [markdown]
-# Random steps alone make climbers fall, on calm ridges later than on windy ones. Nobody has steered yet.
+# Climbers who step at random fall, on calm ridges later than on windy ones.
 #
 # ## Recording
 #
-# `env.record` plays one episode in selected replicas, from a reset to its end, and copies every array of every step to the host.
-# Then it restores the state of all replicas: to look at an episode does not disturb a training. `act` is a policy: a function
-# that returns actions, or writes logits. This one steers to the middle of the ridge.
+# `env.record` plays one episode in selected replicas, from a reset to its end, and copies every array of every step
+# to the host. Then it restores the state of all replicas, so that recording does not affect training. `act` is a
+# policy: a function that returns actions, or writes logits. The one below steers to the middle of the ridge.
 
 
 # %%
@@ -229,9 +231,9 @@ for index, replica in enumerate(recording.replicas):
     print(f"ridge {replica} with wind {wind[replica]:.2f}: {recording.lengths[index]} steps, {end}")
 
 # %% [markdown]
-# A recording has the arrays of the environment in `states`, and `actions`, `rewards`, `log_probabilities`, `lengths`, `terminated`
-# and `truncated`. Shorter episodes are padded to the longest: their last state is repeated, and rewards are 0. `recording.played`
-# masks what was really played.
+# A recording has the arrays of the environment in `states`, and `actions`, `rewards`, `log_probabilities`, `lengths`,
+# `terminated` and `truncated`. Shorter episodes are padded to the longest: their last state is repeated, and rewards
+# are 0. `recording.played` is the mask of the steps that were played.
 
 # %%
 _, panels = plt.subplots(1, 4, figsize=(7, 2.2), dpi=80, layout="tight", sharey=True)
@@ -256,8 +258,9 @@ page
 # %% [markdown]
 # ## A trained policy
 #
-# `trainer.fetch_episode` records the policies of a `Trainer` in the same way. Start states and winds follow from the seed and the
-# number of a replica, so all recordings below are of the same 500 ridges. 400,000 steps of PPO, and then all three ways to climb:
+# `trainer.fetch_episode` records the policies of a `Trainer` in the same way. Start states and winds follow from the
+# seed and the number of a replica, so all recordings below are of the same 500 ridges. Train PPO for 400,000 steps,
+# and compare all three policies:
 
 # %%
 config = {
@@ -288,16 +291,17 @@ axes.legend(fontsize=8)
 plt.show()
 
 # %% [markdown]
-# Up to a wind of about 0.15 nearly every expedition arrives that steers at all. PPO has found out by itself that the middle is
-# the place to be: its climbers do about as well as those that were told.
+# Up to a wind of about 0.15 nearly all expeditions with either of the two steering policies arrive. PPO has learned
+# to stay in the middle, and does about as well as the scripted policy.
 #
 # ## What was learned
 #
-# - A replica whose episode has ended starts anew in the same step; `final_observations` holds what was seen last.
-# - Terminated means that nothing follows; truncated means that one stopped looking. Value targets differ by what comes after.
+# - A replica is reset in the step in which its episode ends; `final_observations` has the last observations.
+# - After termination no rewards follow; after truncation, the value of the final observation is bootstrapped.
 # - Start states come from a pool that `initial_state` fills once, or from a kernel `reset` on the device.
 # - `wd.PerReplica` gives replicas constants of their own; returns and lengths are counted on the device.
-# - `record` and `fetch_episode` return all arrays of an episode and disturb nothing; `replay` draws them.
+# - `record` and `fetch_episode` return all arrays of an episode without affecting the simulation; `replay` draws
+#   them.
 #
 # ## Exercises
 #
@@ -402,7 +406,7 @@ else:
 # %% [markdown]
 # ## Where next
 #
-# - [An environment of your own](05_own_environment.ipynb) goes through all parts of an environment, and tests them.
+# - [Your own environment](05_own_environment.ipynb) covers all parts of an environment, and tests.
 # - [Training](07_training.ipynb): curves of a run, and what to tune.
-# - [Writing environments](../docs/guides/authoring.md#start-states-and-saved-states) describes start states, saved states and
-#   recordings in full.
+# - [Writing environments](../docs/guides/authoring.md#start-states-and-saved-states) describes start states, saved
+#   states and recordings in full.

@@ -1,12 +1,12 @@
 # %% [markdown]
-# # An environment of your own
+# # Your own environment
 #
-# Three robots harvest an orchard: they move over a grid, and whoever reaches a ripe fruit picks it. Can they learn to share the
-# work? To find out, the game has to exist first.
+# Three robots harvest an orchard: they move over a grid, and whoever reaches a ripe fruit picks it. Can they learn to
+# share the work?
 #
-# This tutorial develops it from an empty class to a trained policy: state, rules, observations and pictures, with the checks that
-# find mistakes on the way, and a reference in NumPy that proves the kernels right. At the end the game is a file that the command
-# line can train. It takes about 20 seconds on two cores; no GPU is needed.
+# This tutorial develops this environment from an empty class to a trained policy: state, rules, observations and
+# pictures, with checks that find mistakes, and a NumPy reference to which the kernels are compared. At the end it is
+# a file that the command line can train. It takes about 20 seconds on two cores; no GPU is needed.
 
 # %%
 # In a hosted notebook (Colab, Kaggle): upload a source checkout or wheel of WarpDrive, and run the next line without its #.
@@ -22,8 +22,8 @@ import warpdrive as wd
 # %% [markdown]
 # ## An empty class
 #
-# An environment is a class. What does it need? `EnvWrapper` says what is missing, one thing after the other; the messages name the
-# attribute and what is expected of it.
+# An environment is a class. `EnvWrapper` reports what is missing, one attribute after the other, and what is expected
+# of it.
 
 
 # %%
@@ -45,10 +45,11 @@ print(error_of(lambda: wd.EnvWrapper(Empty())))
 # %% [markdown]
 # ## State and rules
 #
-# The state of a replica is what its next step depends on. Here: the cells of the robots, which cells have fruit, and how many fruits
-# remain. Arrays of agents have one element per robot; the others are shared by all robots of a replica.
+# The state of a replica is everything on which its next step depends: the cells of the robots, which cells have
+# fruit, and how many fruits remain. Arrays of agents have one element per robot; the others are shared by all robots
+# of a replica.
 #
-# The class holds the constants, and `initial_state` returns the arrays of a start. `step` is still missing.
+# The class defines the constants, and `initial_state` returns a start state. `step` is still missing.
 
 # %%
 MOVES = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]], np.int32)  # stay, and the four directions
@@ -80,9 +81,9 @@ class Orchard(wd.Environment):
 
 
 # %% [markdown]
-# The rules are a kernel, which says what *one robot* does in a step. Its parameters are bound by name: to the arrays of
-# `initial_state`, to those that the library keeps for every environment (`actions`, `rewards`, `terminated`, `observations`,
-# `timestep`, ...), and to attributes of the instance. A first attempt:
+# The rules are a kernel, which describes what *one robot* does in a step. Its parameters are bound by name: to the
+# arrays of `initial_state`, to those of the library (`actions`, `rewards`, `terminated`, `observations`, `timestep`,
+# ...), and to attributes of the instance. A first attempt:
 
 
 # %%
@@ -112,24 +113,27 @@ observations, rewards, *_ = env.step()
 print(f"{int(rewards.sum())} fruits were picked in 1000 replicas")
 
 # %% [markdown]
-# It runs. Is it right? On a CPU the threads of a block run one after the other between two barriers, so the rewards look
-# plausible. On a GPU they run at the same time: two robots can reach a fruit together, and both subtract from `remaining`.
+# It runs, but is it correct? On a CPU the threads of a block run one after the other between two barriers, so the
+# rewards look plausible. On a GPU they run simultaneously: two robots can pick the same fruit, and both subtract from
+# `remaining`.
 #
-# `wd.testing.check_environment` interprets the kernels access by access, and finds such races without a GPU. Small orchards are
-# checked fast, and robots meet there.
+# `wd.testing.check_environment` interprets the kernels access by access, and finds such races without a GPU. Use a
+# small orchard, in which robots meet and which is checked quickly.
 
 # %%
 small = {"num_robots": 3, "side": 3, "num_fruits": 4, "episode_length": 10}
 print(error_of(lambda: wd.testing.check_environment(FirstAttempt(**small))))
 
 # %% [markdown]
-# Each finding names the line, the threads, and what to do. They come down to three questions that every multi-agent game has to
-# answer, because all agents act at the same moment:
+# Each finding names the line, the threads, and a fix. They raise three questions that every multi-agent environment
+# has to answer, as all agents act simultaneously:
 #
-# - **Who gets it?** Of several robots on a cell, the one with the lowest number. (An answer that depends on which thread is
-#   first would give other results on every run.)
-# - **When may one look?** After everyone has moved, and before anyone changes what is looked at: a barrier on either side.
-# - **Who counts?** Several threads subtract from one number with an atomic operation; one thread decides about the end.
+# - **Who gets the fruit?** Of several robots on a cell, the one with the lowest index. (If it depended on which
+#   thread is first, results would differ between runs.)
+# - **When may a robot read the state?** After all have moved, and before any robot changes what is read: a barrier on
+#   either side.
+# - **Who updates shared numbers?** Several threads subtract from one number by an atomic operation; a single thread
+#   sets `terminated`.
 
 
 # %%
@@ -158,9 +162,8 @@ def step(x, y, fruit, remaining, actions, rewards, terminated, side):
 # %% [markdown]
 # ## Observations
 #
-# Observations are up to the game. The whole orchard would be 64 numbers and more; here it is the way to the nearest fruit,
-# and to the nearest other robot, in units of the side. `observe` runs after each step and after each reset, so that observations
-# always belong to the state.
+# The whole orchard would be 64 numbers and more; here a robot observes the way to the nearest fruit and to the
+# nearest other robot, in units of the side. `observe` runs after each step and after each reset.
 
 
 # %%
@@ -188,9 +191,9 @@ def observe(x, y, fruit, observations, side, num_agents):
 # %% [markdown]
 # ## A reference in NumPy
 #
-# The checks find threads that interfere. They cannot know the rules: a robot that moves left where it should move right
-# passes all of them. So the rules are written a second time, as simply as possible, for one replica and without threads.
-# `reference_step` returns the state after a step, with observations, rewards and `terminated`. It is slow, and is used in tests
+# The checks find threads that interfere, but do not know the rules: a robot that moves left instead of right passes
+# all of them. So the rules are written a second time, as simply as possible, for one replica and without threads.
+# `reference_step` returns the state after a step, with observations, rewards and `terminated`. It is used in tests
 # only.
 
 
@@ -225,11 +228,11 @@ class OrchardRules(Orchard):
 print(error_of(lambda: wd.testing.check_environment(OrchardRules(**small))))
 
 # %% [markdown]
-# No error: no races, no accesses out of bounds, and on all backends of this machine the kernels do what the reference does. In a
-# project this line is a test, `def test_orchard(): wd.testing.check_environment(OrchardRules(...))`.
+# No error: there are no races and no out-of-bounds accesses, and on all backends of this machine the kernels agree
+# with the reference. In a project this line is a test,
+# `def test_orchard(): wd.testing.check_environment(OrchardRules(...))`.
 #
-# Would it have noticed a mistake? A test that cannot fail proves nothing. Here the reference rewards the robot with the
-# *highest* number:
+# Would it have noticed a mistake? Here the reference rewards the robot with the *highest* index:
 
 
 # %%
@@ -248,8 +251,8 @@ print(error_of(lambda: wd.testing.check_environment(WrongRules(**small))))
 # %% [markdown]
 # ## Pictures
 #
-# In the kernel `draw` every robot draws itself. A second one, `draw_things`, draws what no agent is: here each robot's thread
-# draws the fruit of its share of the cells. `view` is the part of the world that is shown.
+# In the kernel `draw` every robot draws itself. A second one, `draw_things`, draws other objects: here each robot's
+# thread draws the fruit of its share of the cells. `view` is the part of the world that is shown.
 
 
 # %%
@@ -293,8 +296,7 @@ wd.replay(env, replicas=2, width=420)
 #
 # ## Training
 #
-# All robots share one policy, as they have the same tag. Each is rewarded for the fruits that it picks itself, so nothing tells
-# them to help each other.
+# All robots share one policy, as they have the same tag. Each is rewarded for the fruits that it picks itself.
 
 # %%
 config = {
@@ -328,14 +330,13 @@ describe("trained", trained)
 wd.replay(trained.of_replicas([0, 1]), env=env.env, width=420)
 
 # %% [markdown]
-# Training was a success, and the animation shows its limits: robots that have met stay together. Both see the same nearest fruit, so
-# both walk there, and only one can pick it. They cannot share the work, as nothing that they see tells them whose fruit it is.
+# Training succeeded, but the animation shows a limit: robots that have met stay together. Both see the same nearest
+# fruit, so both walk there, and only one can pick it. Their observations do not tell them whose fruit it is.
 #
-# ## Looking again
+# ## Better observations
 #
-# So it is the observation that has to change. Now a robot sees the nearest of those fruits that no other robot is nearer to; of
-# equally near robots the one with the lowest number counts. `step` stays as it is, and the reference gets the same change, written
-# in another way.
+# Now a robot observes the nearest of those fruits to which no other robot is nearer; of equally near robots the one
+# with the lowest index counts. `step` stays as it is, and the reference is changed accordingly.
 
 
 # %%
@@ -408,15 +409,14 @@ plt.show()
 wd.replay(shared.of_replicas([0, 1]), env=SharedOrchard(), width=420)
 
 # %% [markdown]
-# These are the same two orchards as above, and now the robots part. Over 500 orchards they need fewer steps, and hardly ever stand
-# on the same cell: the observation answers a question that they had no means to answer.
+# These are the same two orchards as above, and now the robots separate. Over 500 orchards they need fewer steps, and
+# hardly ever stand on the same cell.
 #
 # ## A file for the command line
 #
-# A game that proves itself moves into a file. Here it is put together from the cells above: `In` is IPython's list of the cells that
-# were run. In a run configuration, `path/to/file.py:Class` takes the place of a name. The command below trains it; without `-q` and
-# `--no-replay` it shows its progress and draws an animation. `warpdrive check orchard.py:SharedOrchard num_robots=3 side=3` runs
-# the checks.
+# To use an environment on the command line, put it into a file. Here the file is assembled from the cells above: `In`
+# is IPython's list of executed cells. In a run configuration, `path/to/file.py:Class` takes the place of a name. The
+# command below trains it. `warpdrive check orchard.py:SharedOrchard num_robots=3 side=3` runs the checks.
 
 # %%
 import json
@@ -439,10 +439,10 @@ for result in json.loads(Path(run, "evaluation.json").read_text()):
     print(f"random tags {result['random']}: {result['terminated_fraction']:.0%} of the orchards are harvested")
 
 # %% [markdown]
-# Five robots instead of three needed no change of the code: the number of agents is a parameter of the constructor. With
-# `wd.register("orchard", SharedOrchard)` the environment has a name, as those of the library do; a package registers its
-# environments with the entry point `warpdrive.environments`. `warpdrive init my_game` writes an environment to start from, with
-# tests and a run configuration.
+# Five robots instead of three require no change of the code: the number of agents is a parameter of the constructor.
+# `wd.register("orchard", SharedOrchard)` gives the environment a name; a package registers its environments with the
+# entry point `warpdrive.environments`. `warpdrive init my_game` writes an environment to start from, with tests and a
+# run configuration.
 
 # %%
 wd.register("orchard", SharedOrchard)
@@ -452,12 +452,13 @@ print(env.env.name, env.num_agents, "robots")
 # %% [markdown]
 # ## What was learned
 #
-# - An environment is a class with constants, `initial_state`, and a kernel `step`; `observe` and `draw` are kernels, too.
-# - Agents act at the same moment. Rules must say who goes first, barriers when one may look, and atomic operations how many threads
-#   count.
-# - What agents see decides about what they can learn.
+# - An environment is a class with constants, `initial_state`, and a kernel `step`; `observe` and `draw` are kernels,
+#   too.
+# - Agents act simultaneously: use rules for ties, barriers between writing and reading, and atomic operations for
+#   shared numbers.
+# - Observations determine what agents can learn.
 # - `wd.testing.check_environment` finds races without a GPU, and compares the kernels with `reference_step`.
-# - A file and a run configuration are enough for the command line; `wd.register` gives a name.
+# - A file and a run configuration suffice for the command line; `wd.register` gives an environment a name.
 #
 # ## Exercises
 #
@@ -590,6 +591,7 @@ else:
 # ## Where next
 #
 # - [The same in CUDA C](06_cuda_c.ipynb): kernels compiled by NVRTC.
-# - [Checking kernels](08_checking_kernels.ipynb): all that the checks find, and how to debug a kernel.
+# - [Checking kernels](08_checking_kernels.ipynb): more checks, and how to debug a kernel.
 # - [Training](07_training.ipynb): the curves of a run, and what to tune.
-# - [Writing environments](../docs/guides/authoring.md): images, dictionaries, agents that leave, action masks, global state.
+# - [Writing environments](../docs/guides/authoring.md): images, dictionaries, agents that leave, action masks, global
+#   state.

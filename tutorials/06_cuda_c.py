@@ -2,11 +2,11 @@
 # # Kernels in CUDA C
 #
 # An environment's kernels can be written in CUDA C instead of Python: because you have CUDA code already, because you
-# are porting an environment that used PyCUDA, or because you want to control every instruction. Does the CUDA C compute
-# what the Python computes?
+# are porting an environment that used PyCUDA, or because you want to control every instruction. Does it compute the
+# same as the Python kernels?
 #
-# This notebook writes one small game twice, runs both versions, compares them bit for bit, plants a mistake and finds
-# it, and trains a policy on the CUDA C version. It takes about 20 seconds on two cores; no GPU is needed, only a C++
+# This notebook writes a small game in both languages, compares the versions bit for bit, finds a deliberate mistake,
+# and trains a policy with the CUDA C version. It takes about 20 seconds on two cores; no GPU is needed, only a C++
 # compiler (`g++` or `clang++`). With a GPU and `pip install "warpdrive[pycuda]"` the same cells run there.
 
 # %%
@@ -32,15 +32,15 @@ print("CUDA C runs on", "the GPU" if GPU else "the CPU cores of this machine")
 
 # %% [markdown]
 # The backend that runs CUDA C is called `pycuda`. On a GPU it compiles with NVRTC. With the environment variable
-# `WARPDRIVE_CUDA_ON_HOST=1` the C++ compiler of the machine compiles the same source, and every thread of every block
-# is executed on the CPU, barriers included. That mode is for development and tests: it shows whether the code is right,
-# not how fast a GPU is.
+# `WARPDRIVE_CUDA_ON_HOST=1` the C++ compiler of the machine compiles the same source, and runs it on the CPU,
+# barriers included. This is for development and tests: it does not predict the speed of a GPU.
 #
 # ## The game
 #
-# Eight fireflies flash in cycles, each at a slightly different pace. In every step each one may hurry a little, slow
-# down a little, or do nothing. The closer their phases are to each other, the higher the reward of all. The reward is
-# the length of the mean of the unit vectors with these phases: 1 in unison, near 0 if they are spread over the circle.
+# Eight fireflies flash in cycles, each at a slightly different pace. In every step each one may speed up a little,
+# slow down a little, or do nothing. The closer their phases are to each other, the higher the reward of all. The
+# reward is the length of the mean of the unit vectors with these phases: 1 in unison, near 0 if they are spread over
+# the circle.
 #
 # ## The kernels in CUDA C
 
@@ -91,13 +91,13 @@ WD_KERNEL void observe(const float *phase, float *observations, int num_agents) 
 written = Path("fireflies.cu").write_text(FIREFLIES)
 
 # %% [markdown]
-# This is ordinary CUDA C, with a few names of the library:
+# This is ordinary CUDA C with some functions and macros of the library:
 #
 # - `WD_KERNEL void name(...)` declares a kernel function. **Its parameters are bound by name**, as those of a Python
 #   kernel: `actions`, `rewards`, `observations`, `rng` are arrays of the library, `phase` comes from `initial_state`,
 #   and `pace`, `nudge` and `num_agents` are attributes of the environment.
-# - `wd_index(x, env, agent, ...)` is the offset of an element. All extents but the number of replicas are constants at
-#   compile time, so this costs no more than index arithmetic by hand.
+# - `wd_index(x, env, agent, ...)` is the offset of an element. All extents but the number of replicas are
+#   compile-time constants, so this costs no more than hand-written index arithmetic.
 # - `wd_barrier()` is `__syncthreads()`, `WD_SHARED` an array in shared memory, and `wd_sin`, `wd_cos`, `wd_sqrt`,
 #   `wd_uniform` are the functions of `wd.math` and `wd.random`.
 #
@@ -131,10 +131,10 @@ observations, rewards, *_ = env.step()  # random actions
 print(observations.shape, f"mean reward {rewards.mean():.3f}")
 
 # %% [markdown]
-# ## Mistakes that are found before anything runs
+# ## Mistakes that are found before a launch
 #
-# A C compiler does not know that `phase` holds float32, or what attributes the environment has. The binding does. Each
-# of these variants has one mistake:
+# When an environment is created, parameters are compared with its arrays and attributes. Each of these variants has
+# one mistake:
 
 
 # %%
@@ -169,8 +169,8 @@ for number, replacement in enumerate(
     print(message_of(variant(f"mistake_{number}.cu", replacement)()), end="\n\n")
 
 # %% [markdown]
-# A barrier that some threads do not reach is worse: on a GPU it is undefined behaviour, and usually nothing is
-# reported. On the CPU it is an error, with the line.
+# A barrier that some threads do not reach is undefined behaviour on a GPU, and usually not reported. On the CPU it is
+# an error that names the line.
 
 # %%
 early_return = ("    wd_barrier();  // the sums", "    if (agent == 5) return;\n    wd_barrier();  // the sums")
@@ -182,9 +182,8 @@ else:
 # %% [markdown]
 # ## The same kernels in Python
 #
-# To compare, here is the same game for `numba.cuda`. The order of operations is the same, line by line, and every
-# number is a float32: `np.float32(num_agents)` is explicit because in Python a float32 divided by an integer is a
-# float64.
+# For comparison, this is the same game for `numba.cuda`. The order of operations is the same, and every number is a
+# float32: `np.float32(num_agents)` is explicit because in Python a float32 divided by an integer is a float64.
 
 # %%
 TURN, ZERO = np.float32(6.2831853), np.float32(0)
@@ -244,7 +243,7 @@ class FirefliesTwice(Fireflies):
 
 
 # %% [markdown]
-# `cuda_twins` is how one environment has both: Python kernels for the backends `cpu` and `numba`, CUDA C for `pycuda`.
+# With `cuda_twins` an environment has both: Python kernels for the backends `cpu` and `numba`, CUDA C for `pycuda`.
 # The keys are the names of the Python functions.
 #
 # ## Bit for bit
@@ -276,8 +275,8 @@ same = differences(replicas(FirefliesTwice(), "cpu"), replicas(FirefliesTwice(),
 print(f"different numbers: {same[:, 0].max():.0%}; largest difference: {same[:, 1].max()}")
 
 # %% [markdown]
-# None at all, though the first version was compiled by LLVM from Python and the second by another compiler from C. Four
-# rules make this possible:
+# None, although the first version was compiled from Python by LLVM and the second from C by another compiler. There
+# are four reasons:
 #
 # - the functions of `wd.math` and `wd_...` are the same sequence of float32 operations everywhere, while `sin` of a C
 #   library, of LLVM and of a GPU differ in the last digits;
@@ -303,15 +302,15 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# A difference in the last digit would not hurt a game of fireflies. It does hurt a comparison: once the numbers differ
-# for a known reason, an unknown reason does not show. That is why it is worth having none.
+# A difference in the last digit would not matter to this game. But once results differ for a known reason, a
+# comparison no longer reveals unknown ones.
 #
 # ## The comparison as a test
 #
-# `wd.testing.check_environment` does this for every environment, on all backends of the machine, and checks the Python
-# kernels for races and other errors besides ([Checking kernels](08_checking_kernels.ipynb)). Few agents and short episodes
-# suffice for it. Here the CUDA C has a mistake that is hard to see: `agent < 2` has become `agent < 1`, so nobody adds up the
-# sines.
+# `wd.testing.check_environment` compares all backends of the machine in this way, and also checks the Python kernels
+# for races and other errors ([Checking kernels](08_checking_kernels.ipynb)). Few agents and short episodes suffice.
+# Here the CUDA C has a mistake that is hard to see: `agent < 2` has become `agent < 1`, so the sines are not added
+# up.
 
 # %%
 small = {"num_agents": 3, "episode_length": 6}
@@ -334,7 +333,7 @@ except AssertionError as error:
 # %% [markdown]
 # ## Training
 #
-# A trainer does not care in which language the kernels are. This one trains on the CUDA C.
+# Training works with kernels in either language. Here it uses the CUDA C version.
 
 # %%
 config = {
@@ -354,7 +353,7 @@ for name, random in [("random", ["firefly"]), ("trained", [])]:
 wd.replay(trainer, seed=4, width=300, fps=10)
 
 # %% [markdown]
-# The phases spread over the circle at first; then all fireflies flash together, although each has a pace of its own.
+# At first the phases are spread over the circle; then all fireflies flash together, although each has its own pace.
 #
 # ## On a GPU
 #
@@ -387,9 +386,9 @@ else:
 #
 # ## Exercises
 #
-# **Exercise 1.** C is not Python: `%` has the sign of the dividend, so `-1 % 5` is `-1` in C. Eight walkers go left
-# (action 0), stay (1) or go right (2) on a ring. Complete the string `WALK`, so that it computes what the Python kernel
-# `walk` does.
+# **Exercise 1.** In C, `%` has the sign of the dividend, so `-1 % 5` is `-1` in C. Eight walkers go left (action 0),
+# stay (1) or go right (2) on a ring. Complete the string `WALK`, so that it computes what the Python kernel `walk`
+# does.
 
 
 # %%
@@ -460,7 +459,7 @@ print("Exercise 1:", check_walk(WALK))
 # </details>
 
 # %% [markdown]
-# **Exercise 2.** Lazy fireflies: an action other than 1 shall cost 0.1. Change a copy of `FIREFLIES` with
+# **Exercise 2.** Lazy fireflies: let an action other than 1 cost 0.1. Change a copy of `FIREFLIES` with
 # `str.replace`, so that each firefly's reward is the one of the crowd, minus `0.1f` if the firefly hurried or slowed
 # down. Define `LAZY`, the whole CUDA C source.
 

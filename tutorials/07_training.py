@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Training: reading curves, and what to tune
 #
-# A training run writes thirty numbers after each update. Which of them tell you that it goes well, and which that it
-# does not? And when it does not, which setting do you change?
+# A training run writes about thirty metrics after each update. Which of them show whether it goes well? And if it
+# does not, which setting should you change?
 #
 # This notebook trains CartPole with PPO: each run takes well under a second, so that every claim can be an experiment
-# with three seeds. You will read the curves of a good run, then change the learning rate, the batch size, the discount
-# and the entropy bonus one at a time, and see what that does to the curves. At the end come resuming, evaluation and
-# sweeps. It takes about 25 seconds on two cores; no GPU is needed.
+# with three seeds. You will read the curves of a good run, then change the learning rate, the batch size, the
+# discount and the entropy bonus one at a time, and see the effects on the curves. Resuming, evaluation and sweeps
+# follow at the end. It takes about 25 seconds on two cores; no GPU is needed.
 
 # %%
 # In a hosted notebook (Colab, Kaggle): upload a source checkout or wheel of WarpDrive, and run the next line without its #.
@@ -56,7 +56,7 @@ summary = trainer.train()
 sorted(path.name for path in summary.run_folder.iterdir())
 
 # %% [markdown]
-# The run folder has everything about the run. `metrics.csv` has one row per update; its columns are explained in
+# `metrics.csv` in the run folder has one row per update; its columns are explained in
 # [Metrics](../docs/reference/metrics.md).
 
 
@@ -86,7 +86,7 @@ for panel in axes[1]:
 plt.show()
 
 # %% [markdown]
-# How to read them, in the order in which to look:
+# Read the curves in this order:
 #
 # | curve | good | a sign of trouble |
 # | --- | --- | --- |
@@ -105,13 +105,13 @@ print("explained variance of the last updates:", metrics["losses/explained_varia
 print("return of the last updates:           ", metrics["charts/episodic_return/agent"][-4:].round(0))
 
 # %% [markdown]
-# Do not worry about an explained variance that drops when the task is solved: if nearly all returns are equal, there is
-# hardly any variance left to explain.
+# A drop of the explained variance when the task is solved is normal: if nearly all returns are equal, there is hardly
+# any variance left to explain.
 #
 # ## Seeds first
 #
-# Before any comparison: how much do runs differ that differ by nothing but the seed? `train` below runs a configuration
-# with three seeds, evaluates each and keeps the metrics.
+# Before any comparison, see how much runs differ with the seed alone. `train` below trains a configuration with three
+# seeds, evaluates each run and keeps the metrics.
 
 # %%
 runs = {}
@@ -152,13 +152,13 @@ good = train("good settings")
 compare([])
 
 # %% [markdown]
-# The band goes from the lowest to the highest of the three runs. All of them get there, but on the way they are well
-# apart, by nothing but chance. So never compare two settings by one run each. `warpdrive plot runs/tuning/*` draws such
-# bands, for runs that differ only in `trainer.seed`.
+# The band goes from the lowest to the highest of the three runs. All of them solve the task, but at different times,
+# by chance. So never compare two settings by one run each. `warpdrive plot runs/tuning/*` draws such bands, for runs
+# that differ only in `trainer.seed`.
 #
 # ## Learning rate
 #
-# The first setting to get right. Two factors of a hundred:
+# The learning rate is the first setting to tune. Here it is a hundred times smaller and larger:
 
 # %%
 for lr in (1e-5, 1e-1):
@@ -166,14 +166,14 @@ for lr in (1e-5, 1e-1):
 compare(["lr 1e-05", "lr 0.1"])
 
 # %% [markdown]
-# The return alone does not say which of the two is too low and which is too high. The other curves do:
+# The return alone does not show which of the two is too low and which is too high. The other curves do:
 #
-# - **too low**: KL is orders of magnitude below 0.002, the entropy stays at its maximum. Nothing goes wrong, nothing
-#   happens.
-# - **too high**: KL is above 1 where 0.02 would be healthy, and the entropy falls to 0 within a few updates: the policy
-#   is certain of something wrong, does not explore any more, and cannot learn out of it. From then on KL is 0, too.
+# - **too low**: KL is orders of magnitude below 0.002, and the entropy stays at its maximum. The policy hardly
+#   changes.
+# - **too high**: KL is above 1 instead of about 0.02, and the entropy falls to 0 within a few updates: the policy has
+#   become deterministic, does not explore any more, and cannot recover. From then on KL is 0, too.
 #
-# Change the learning rate by factors of 3, and let KL tell the direction. Two more settings limit the size of an
+# Change the learning rate by factors of 3, in the direction that KL indicates. Two more settings limit the size of an
 # update: `target_kl` skips the remaining gradient steps when KL exceeds it, and `lr: [[0, 1e-3], [1e6, 0]]` lets the
 # learning rate fall.
 #
@@ -197,33 +197,32 @@ axes.legend(fontsize=8)
 plt.show()
 
 # %% [markdown]
-# 512 replicas fill a GPU much better than 64. But with rollouts of 32 steps there are three updates, and three updates
-# do not learn much, however good each gradient is. Shorter rollouts help; more steps in all are what large batches
-# need, and what a fast device gives you. The reverse holds too: 8 replicas learn in the fewest steps, but use a device
-# worst.
+# 512 replicas use a GPU much better than 64, but with rollouts of 32 steps there are only three updates, too few to
+# learn, however accurate each gradient is. Large batches need shorter rollouts or more environment steps, which a
+# fast device provides. Conversely, 8 replicas learn in the fewest steps, but use a device worst.
 #
-# So choose `num_envs` by the device (`warpdrive autoscale` measures it), the rollout length so that there are some
-# hundred updates, and raise the learning rate with the batch. `epochs` and `minibatches` say how many gradient steps
-# are taken on each batch: here 8 x 8 = 64.
+# Choose `num_envs` for the device (`warpdrive autoscale` measures it) and the rollout length for some hundred
+# updates, and increase the learning rate with the batch. `epochs` and `minibatches` determine the gradient steps per
+# batch: here 8 x 8 = 64.
 #
 # ## Discount
 #
-# `gamma` says how far ahead a policy looks: about 1 / (1 - gamma) steps. CartPole's pole falls some tens of steps after
-# a mistake.
+# `gamma` determines the horizon of a policy: about 1 / (1 - gamma) steps. CartPole's pole falls some tens of steps
+# after a mistake.
 
 # %%
 train("gamma 0.5", gamma=0.5)
 compare(["gamma 0.5"], ("charts/episodic_return", "losses/explained_variance", "losses/entropy"))
 
 # %% [markdown]
-# With 0.5 the policy looks two steps ahead. It learns more slowly, because most of what an action does to the pole
-# comes later than that. The entropy falls as before, so it does not show the cause, but the explained variance does:
-# the return over two steps is the same almost everywhere, and there is nothing to predict. If a policy is
-# short-sighted, raise `gamma`; if returns are noisy and learning is slow, lower it. 0.9 to 0.999 are usual.
+# With 0.5 the horizon is two steps. The policy learns more slowly, because most effects of an action on the pole come
+# later than that. The entropy falls as before, so it does not show the cause, but the explained variance does: the
+# return over two steps is the same almost everywhere, and there is nothing to predict. If a policy is short-sighted,
+# raise `gamma`; if returns are noisy and learning is slow, lower it. 0.9 to 0.999 are usual.
 #
 # ## Entropy bonus
 #
-# `entropy_coef` rewards uncertainty, so that a policy does not settle too early.
+# `entropy_coef` rewards entropy, so that a policy does not become deterministic too early.
 
 # %%
 train("entropy_coef 0", entropy_coef=0.0)
@@ -231,14 +230,13 @@ train("entropy_coef 1", entropy_coef=1.0)
 compare(["entropy_coef 0", "entropy_coef 1"])
 
 # %% [markdown]
-# CartPole does not need it: 0 does about as well as the 0.01 of the good settings, and 1 keeps the policy so random
-# that the pole falls. The entropy says so: it hardly falls. Use 0.001 to 0.02 where the entropy collapses before the
+# CartPole does not need it: 0 does about as well as the 0.01 of the good settings. With 1 the policy stays so random
+# that the pole falls, and the entropy hardly decreases. Use 0.001 to 0.02 where the entropy collapses before the
 # return has risen; with several agents that learn against each other this is common.
 #
 # ## Sweeps
 #
-# A command does the same for grids and ranges, in parallel processes, with a table and a picture at the
-# end:
+# `warpdrive sweep` trains a grid or random search in parallel processes, with a table and a picture at the end:
 #
 # ```bash
 # warpdrive sweep cartpole policy.agent.lr=[1e-4,1e-3,1e-2] policy.agent.gamma=[0.9,0.98]
@@ -246,14 +244,14 @@ compare(["entropy_coef 0", "entropy_coef 1"])
 # warpdrive sweep cartpole "policy.agent.epochs=integer(2,10)" --engine optuna --trials 30
 # ```
 #
-# Each trial is evaluated at its end, Ctrl-C ends all of them with a checkpoint, and `--resume` goes on. See
-# [Sweeps](../docs/guides/sweeps.md). Sweep a few settings that you expect to matter, in this order: `lr`, the rollout
-# length, `entropy_coef`, `gamma`.
+# Each trial is evaluated at its end, Ctrl-C ends all of them with a checkpoint, and `--resume` continues
+# ([sweeps](../docs/guides/sweeps.md)). Sweep a few settings that you expect to matter, in this order: `lr`, the
+# rollout length, `entropy_coef`, `gamma`.
 #
-# ## Stopping and going on
+# ## Stopping and resuming
 #
-# A run that was stopped, or killed, resumes from its last checkpoint as if nothing had happened. Here one run is
-# trained to the half and then resumed with more steps, and compared with a run that was never interrupted.
+# A run that was stopped or killed can be resumed from its last checkpoint. Here a run is trained for half of the
+# steps and then resumed, and compared with a run that was never interrupted.
 
 # %%
 half = wd.Trainer(configuration(total_steps=20_480)).train(progress=False)
@@ -272,8 +270,8 @@ print(f"{len(whole)} updates; all {len(names)} columns but the timings are bitwi
 #
 # ## Evaluation
 #
-# During training actions are sampled from the policy, which is what it explores with. `deterministic=True` takes the
-# most probable action instead. Compare several numbers, and random actions as the floor:
+# During training actions are sampled from the policy; `deterministic=True` takes the most probable action instead.
+# Compare both with random actions:
 
 # %%
 trainer = wd.Trainer.load(half.run_folder)
@@ -295,10 +293,10 @@ wd.replay(trainer.fetch_episode(seed=1, max_steps=60), width=320)
 # %% [markdown]
 # ## Threads
 #
-# One setting affects the speed only. PyTorch splits an operator over its threads, which *spin* until all have finished.
-# If another program uses one of the cores, the other threads wait actively until it gives the core back, in each of the
-# thousands of small operators of an update. `trainer.torch_threads` is the number of these threads; by default it is 1
-# on machines with up to four cores, where a second thread gains less than it risks.
+# PyTorch splits an operator over its threads, which *spin* until all have finished. If another program uses one of
+# the cores, the other threads wait for it in each of the thousands of small operators of an update.
+# `trainer.torch_threads` is the number of these threads; by default it is 1 on machines with up to four cores, where
+# a second thread gains less than it risks.
 
 # %%
 print("cores:", os.cpu_count(), "| threads of PyTorch by default:", torch.get_num_threads())
@@ -306,19 +304,19 @@ print("trainer.torch_threads:", trainer.config.trainer.torch_threads, "(None: 1 
 print("trainer.update:", trainer.config.trainer.update)
 
 # %% [markdown]
-# Set `torch_threads: 1` whenever several trainings share a machine, and set it in any case if results must be
-# reproduced bit for bit on machines with other numbers of cores: the rounding of PyTorch's sums depends on the number
-# of threads. The simulation does not depend on it. For most models `update: auto` runs gradient steps as native code
-# instead of PyTorch, which splits large minibatches over the cores by itself.
+# Set `torch_threads: 1` if several runs share a machine, and also if results must be reproduced bit for bit on
+# machines with other numbers of cores: the rounding of PyTorch's sums depends on the number of threads. The
+# simulation does not depend on it. For most models `update: auto` runs gradient steps as native code instead, which
+# splits large minibatches over the cores.
 #
 # ## What was learned
 #
-# - Look at return, entropy, KL and clip fraction, explained variance, in this order; evaluations are not biased towards
-#   short episodes.
+# - Look at return, entropy, KL, clip fraction and explained variance, in this order; evaluations are not biased
+#   towards short episodes.
 # - Compare settings over several seeds only.
 # - KL far below 0.002: raise `lr`. KL far above 0.05, entropy at 0: lower it.
 # - More replicas need more steps or shorter rollouts: count the updates.
-# - Resuming is exact; `torch_threads` belongs at 1 on a busy machine.
+# - Resuming is exact; set `torch_threads` to 1 on a busy machine.
 #
 # ## Exercises
 #

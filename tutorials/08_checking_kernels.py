@@ -3,10 +3,10 @@
 #
 # A kernel runs in thousands of threads at once, and some of its mistakes raise no error: two threads that write the
 # same element, an index just outside of an array, arithmetic that is silently float64, a NaN in one of a million
-# numbers. On the CPU backend most of them even give the right result. How do you find what you cannot see?
+# numbers. On the CPU backend most of them even give the right result.
 #
-# This notebook plants four such mistakes in a small game, finds each with the checks, fixes them one by one, and then
-# looks into a running kernel with the debugger. It takes about 15 seconds on two cores; no GPU is needed.
+# This notebook has a small game with four such mistakes, finds them with the checks, fixes them one by one, and then
+# debugs a running kernel. It takes about 15 seconds on two cores; no GPU is needed.
 
 # %%
 # In a hosted notebook (Colab, Kaggle): upload a source checkout or wheel of WarpDrive, and run the next line without its #.
@@ -45,8 +45,9 @@ store[1, 6](nuts, tree)
 print("nuts under the trees:", nuts)
 
 # %% [markdown]
-# Three, one and two: correct. On a GPU it need not be. `nuts[...] += 1` is three operations: read, add, write. The
-# threads of a warp execute them together, so the three squirrels at tree 0 may all read 0, and all write 1.
+# Three, one and two is correct, but a GPU may have another result. `nuts[...] += 1` is three operations: read, add,
+# write. The threads of a warp execute them together, so the three squirrels at tree 0 may all read 0, and all write
+# 1.
 #
 # `wd.check_launch` runs the same launch in an interpreter that records every memory access of every thread, on copies
 # of the arrays:
@@ -56,7 +57,7 @@ report = wd.check_launch(store, 1, 6, np.zeros(3, np.int32), tree)
 print(report)
 
 # %% [markdown]
-# The report says which threads, which element, which line, and how to fix it. It is also data, for tests:
+# The report names the threads, the element and the line, and suggests a fix. Its data are available to tests:
 
 # %%
 race = report.races[0]
@@ -64,11 +65,11 @@ print(report.clean, race.array, race.index, race.threads, race.count)
 
 # %% [markdown]
 # **Why is a race invisible on a CPU?** The CPU backend executes the threads of a block one after the other, from one
-# barrier to the next, as a loop. That is what makes it fast, and it means that no thread is ever between the read and
-# the write of another one. No number of runs would show the race.
+# barrier to the next, as a loop. So no thread ever runs between the read and the write of another one, and no number
+# of runs would show the race.
 #
-# What would be lost? NumPy happens to have both semantics: `nuts[tree] += 1` reads all elements before it writes any,
-# as threads that run in lockstep would, and `np.add.at` adds one by one.
+# How much would a GPU lose? NumPy can show it: `nuts[tree] += 1` reads all elements before it writes any, as threads
+# that run in lockstep would, and `np.add.at` adds one by one.
 
 # %%
 generator = np.random.default_rng(0)
@@ -90,9 +91,9 @@ axes.legend(loc="lower left")
 plt.show()
 
 # %% [markdown]
-# With few squirrels hardly a nut is lost, and with 32 more than half of them are. A race does not have to show in a
-# small test, nor make training fail: rewards are just a little wrong. This is why the check looks at accesses and not
-# at results.
+# With few squirrels hardly a nut is lost, with 32 more than half of them are. A race may have no visible effect in a
+# small test, and may not make training fail: rewards are just slightly wrong. This is why the check examines accesses
+# instead of results.
 #
 # The fix is an atomic addition, which no other thread can interrupt:
 
@@ -170,14 +171,14 @@ def check(environment):
 check(Forest())
 
 # %% [markdown]
-# There is a lot, but it reads from the top down:
+# Read the findings from the top down:
 #
 # - two `races`: the addition in `step`, and the reward, which is read while others still add;
 # - `bounds`: the index `tree + 1`, and before it `tree - 1`, leave the array where the ring closes;
 # - `float64`: the literal `0.1`, and everything calculated with it;
-# - `order`: results that depend on which thread comes first. They say themselves that the races are the likely cause,
-#   and the lines are partly those of the library, which copies the rewards;
-# - `nan`: 0 divided by 0, as long as there are no nuts.
+# - `order`: results that depend on which thread comes first, probably because of the races, as the findings say. Some
+#   lines are those of the library, which copies the rewards;
+# - `nan`: 0 divided by 0 if there are no nuts.
 #
 # ## Fixing them, one at a time
 #
@@ -236,13 +237,13 @@ class RingForest(BetterForest):
 check(RingForest())
 
 # %% [markdown]
-# Now that no index leaves an array, the environment is also played, and `spaces` reports what a policy would have seen
-# at the start of an episode: observations that are NaN.
+# Now that no index is out of bounds, the environment is also stepped, and `spaces` reports that observations at the
+# start of an episode are NaN.
 #
-# ## Looking into a kernel
+# ## Debugging a kernel
 #
-# Why is `total` zero? `wd.debug` runs a kernel as plain Python, one thread at a time up to its next barrier, on NumPy
-# arrays that you give it. `print` works, with f-strings, in the kernel itself:
+# Why is `total` zero? `wd.debug` runs a kernel as plain Python, one thread at a time up to its next barrier, on the
+# given NumPy arrays. `print` and f-strings work:
 
 
 # %%
@@ -269,12 +270,11 @@ except AssertionError as error:
     print("at", traceback.extract_tb(error.__traceback__)[-1].line)
 
 # %% [markdown]
-# The traceback of the exception ends at the line in the kernel and, from Python 3.11 on, with a note which thread it
-# was.
+# The traceback of the exception ends at the line in the kernel and, from Python 3.11 on, with a note that names the
+# thread.
 #
-# `breakpoint()` works, too: in a terminal or a notebook it opens the debugger, in an editor its own, and you step
-# through *one thread* at a time. So that this notebook runs by itself, a function takes the place of the debugger here
-# and prints the local variables of the kernel.
+# `breakpoint()` opens the debugger, in which you step through *one thread* at a time. So that this notebook runs
+# unattended, a function replaces the debugger here and prints the local variables of the kernel.
 
 
 # %%
@@ -298,8 +298,7 @@ wd.debug(observe_stopping)[2, 3](place, nuts, 8)
 sys.breakpointhook = former
 
 # %% [markdown]
-# A squirrel far from all nuts sees none: at the start of each episode that is every squirrel. The fix is a value for
-# this case.
+# At the start of each episode there are no nuts near any squirrel. The fix is a value for this case.
 
 # %%
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -327,9 +326,9 @@ check(FixedForest())
 # %% [markdown]
 # ## On the command line
 #
-# `warpdrive check` does the same for a registered environment or for a file, with `--nan`, `--steps` and `--json`. Its
-# exit code is 1 if there are findings, so that it can be a step of continuous integration. Here it is started from
-# Python; in a terminal, write `warpdrive check tag_gridworld num_taggers=2 grid_length=5`.
+# `warpdrive check` does the same for a registered environment or for a file, with `--nan`, `--steps` and `--json`.
+# Its exit code is 1 if there are findings, for continuous integration. Here it is started from Python; in a terminal,
+# run `warpdrive check tag_gridworld num_taggers=2 grid_length=5`.
 
 # %%
 command = [
@@ -347,14 +346,14 @@ done = subprocess.run(command, capture_output=True, text=True)
 print(done.stdout, done.stderr, f"exit code {done.returncode}")
 
 # %% [markdown]
-# Check environments with few agents and few replicas: the interpreter takes microseconds for each access, and mistakes
-# in a kernel nearly always occur with four agents as well. Only code that runs is checked; if a branch needs two agents
-# close to each other, use a small map.
+# Check environments with few agents and few replicas: the interpreter takes microseconds for each access, and
+# mistakes in a kernel nearly always occur with four agents as well. Only code that is executed is checked: if a
+# branch needs two agents close to each other, use a small map.
 #
 # ## What was learned
 #
-# - The CPU backend runs threads one after the other between barriers, so results cannot show a race. `wd.check_launch`
-#   and `wd.testing.check_environment` look at the accesses instead.
+# - The CPU backend runs threads one after the other between barriers, so results do not reveal a race.
+#   `wd.check_launch` and `wd.testing.check_environment` examine the accesses instead.
 # - A race is fixed by an atomic operation, by a barrier between writing and reading, or by letting one thread write.
 # - Indices are checked against the shape, float64 is found by type inference, NaN by its first write (`nan=True`).
 # - Fix what the report lists first; `order` and findings in lines of the library are often consequences.
@@ -362,8 +361,8 @@ print(done.stdout, done.stderr, f"exit code {done.returncode}")
 #
 # ## Exercises
 #
-# **Exercise 1.** Each squirrel knows its distance to the fox; `nearest[0]` shall be the smallest. The kernel has a
-# race. Define `find_nearest` again, without findings.
+# **Exercise 1.** Each squirrel knows its distance to the fox; `nearest[0]` should become the smallest. The kernel has
+# a race. Define `find_nearest` again, without findings.
 
 
 # %%
@@ -413,8 +412,8 @@ print("Exercise 1:", check_find_nearest())
 # </details>
 
 # %% [markdown]
-# **Exercise 2.** This kernel shall replace every element but the first and the last by the mean of itself and its two
-# neighbours *before* the launch. It has a race, indices out of bounds and float64. Define `smooth` again, without
+# **Exercise 2.** This kernel should replace every element but the first and the last by the mean of itself and its
+# two neighbours *before* the launch. It has a race, indices out of bounds and float64. Define `smooth` again, without
 # findings, for one block with a thread per element.
 
 
@@ -511,5 +510,5 @@ else:
 # - [Checks](../docs/guides/checks.md): every finding with an example, programs of `numba.cuda`, and what is not
 #   reported.
 # - [Kernels](../docs/reference/kernels.md): what the kernel language supports.
-# - [Kernels in CUDA C](06_cuda_c.ipynb), which are checked against their Python twins.
-# - [Scaling up](09_scaling_up.ipynb): with kernels that are right, run more of them.
+# - [Kernels in CUDA C](06_cuda_c.ipynb), which are compared with equivalent Python kernels.
+# - [Scaling up](09_scaling_up.ipynb): more replicas, processes and machines.

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Scaling up: one device, many, many machines
 #
-# How many replicas should a run have, how long should its rollouts be, and when do a second process, a GPU or a second
-# machine help? These are questions about time and memory, and you can measure the answers on your own machine.
+# How many replicas should a run have, how long should its rollouts be, and when do a second process, a GPU or a
+# second machine help? You can measure the answers on your own machine.
 #
-# This notebook measures how throughput depends on the number of replicas, explains the curve by two numbers, counts
-# bytes, and then shows that two processes compute what one does. It takes about 20 seconds on two cores; no GPU is
-# needed, and on a GPU the same cells measure the GPU.
+# This notebook measures how throughput and memory depend on the number of replicas, fits a model with two parameters,
+# and shows that two processes compute the same as one. It takes about 20 seconds on two cores; no GPU is needed. On a
+# machine with a GPU the same cells measure it.
 
 # %%
 # In a hosted notebook (Colab, Kaggle): upload a source checkout or wheel of WarpDrive, and run the next line without its #.
@@ -58,9 +58,9 @@ for size, duration in zip(sizes, durations, strict=True):
     print(f"{size:6} replicas: {size / duration:12,.0f} environment steps per second")
 
 # %% [markdown]
-# With one replica most of the machine is idle, and each launch has a fixed cost, whether it steps one replica or a
-# thousand. Two numbers describe the curve, a fixed duration `a` per step and a duration `b` per replica: **duration = a
-# + b x replicas**. They are fitted to the sizes up to 1024.
+# Each launch has a fixed cost, whether it steps one replica or a thousand. Two parameters describe the curve, a fixed
+# duration `a` per step and a duration `b` per replica: **duration = a + b x replicas**. They are fitted to the sizes
+# up to 1024.
 
 # %%
 small = sizes <= 1024
@@ -79,13 +79,13 @@ axes.legend(fontsize=8)
 plt.show()
 
 # %% [markdown]
-# Beyond some multiple of `a / b`, more replicas bring no more throughput; they only take memory, and make an update
-# rarer. The points fall below the line where the arrays leave the processor's caches, and where a step takes so long
-# that other programs interrupt it.
+# Beyond some multiple of `a / b`, more replicas hardly increase throughput; they take memory, and make updates rarer.
+# The points fall below the line where the arrays leave the processor's caches, and where a step takes so long that
+# other programs interrupt it.
 #
-# **When does a GPU pay?** A GPU has thousands of threads, so its `b` is small, and a launch and a synchronisation cost
-# about as much as on a CPU or more, so `a / b` is large. It pays with many replicas, many agents, or large models. It
-# does not pay for a hundred replicas of CartPole, where all that counts is `a`. Measure both before you decide.
+# **When does a GPU pay off?** A GPU has thousands of threads, so its `b` is small, while a launch and a
+# synchronisation cost at least as much as on a CPU, so `a / b` is large. It pays off with many replicas, many agents,
+# or large models, but not for a hundred replicas of CartPole, where `a` dominates. Measure both before you decide.
 #
 # ## Results do not depend on the number of replicas
 #
@@ -101,7 +101,8 @@ names = ["loc_x", "loc_y", "timestep", "rewards"]
 print({name: bool(torch.equal(few.ctx[name], many.ctx[name][:10])) for name in names})
 
 # %% [markdown]
-# Therefore `num_envs` may be chosen for speed alone, and a bug seen in replica 7 of 10,000 can be repeated with 8.
+# Therefore `num_envs` does not affect the simulation, and a bug seen in replica 7 of 10,000 can be reproduced with 8
+# replicas.
 #
 # ## Memory and the length of rollouts
 #
@@ -129,10 +130,9 @@ plt.show()
 # Memory is hardly ever the limit for small observations, and soon is for images. The update needs more on top:
 # activations of the model for each row of a minibatch.
 #
-# ## What training spends its time on
+# ## Time spent in training
 #
-# Throughput of the simulation is one part. `perf/rollout_seconds` and `perf/update_seconds` of a run say where the time
-# goes.
+# `perf/rollout_seconds` and `perf/update_seconds` are the durations of rollouts and updates.
 
 
 # %%
@@ -161,8 +161,8 @@ for num_envs in (16, 128, 1024):
     )
 
 # %% [markdown]
-# With many replicas the updates take longer than the rollouts: with a simulation this fast, learning is the larger
-# part. Fewer `epochs`, a smaller model or fewer rows make such a run faster, not a faster simulation.
+# With many replicas the updates take longer than the rollouts. Such a run becomes faster by fewer `epochs`, a smaller
+# model or fewer rows, not by a faster simulation.
 #
 # `warpdrive autoscale` searches `num_envs` and the rollout length with the highest throughput of *training* on this
 # machine, each size in a process of its own, within the memory that is free:
@@ -184,8 +184,8 @@ for num_envs in (16, 128, 1024):
 # ```
 #
 # `num_envs` and `train_batch_size` are totals: each process has its share of the replicas, computes the gradients of
-# its rows, and the sums over all processes make the step. **N processes compute what one does**, up to the rounding of
-# float32 sums in another order. Here is the proof: the same run, once by two processes and once by one.
+# its rows, and the sums over all processes make the step. **N processes compute the same as one**, up to the rounding
+# of float32 sums in another order. The following cell compares two processes with one:
 
 # %%
 config = configuration(16, steps=10, updates=8, seed=3)
@@ -211,17 +211,16 @@ axes.legend(fontsize=7, ncols=2)
 plt.show()
 
 # %% [markdown]
-# The losses differ by rounding only (relative to their magnitude, or to 0.1 if it is less). In a long run rounding will
-# at some time flip a sampled action; from there on the two runs differ as two seeds do. What this equality is good for:
-# a run that was tuned with one process needs no other settings with eight, and a checkpoint of eight processes resumes
-# with one.
+# The losses differ by rounding only (relative to their magnitude, or to 0.1 if it is less). In a long run rounding
+# will eventually change a sampled action; from then on the two runs differ as with two seeds. Therefore settings that
+# were tuned with one process also suit eight, and a checkpoint of eight processes can be resumed with one.
 #
-# On the CPU of *one* machine a second process is usually slower than the threads of one, because gradients have to be
-# exchanged. Processes are for several GPUs and several machines.
+# On the CPU of *one* machine, two processes are usually slower than the threads of one, because gradients have to be
+# exchanged. Use several processes for several GPUs or machines.
 #
 # ## Several machines
 #
-# Run the same command on each machine. `torchrun` and `srun` set the variables from which a process knows its rank:
+# Run the same command on each machine. `torchrun` and `srun` set the variables that determine the rank of a process:
 #
 # ```bash
 # # K = 0 on the machine FIRST, 1 on the other
@@ -240,18 +239,19 @@ plt.show()
 #     LOCAL_WORLD_SIZE=$SLURM_NTASKS_PER_NODE warpdrive train tag_gridworld'
 # ```
 #
-# The update limits scaling: each gradient step is one message, so many small minibatches on many machines wait
-# for the network most of the time. Use more replicas per process and fewer, larger minibatches. These commands have
-# been tested on several processes and simulated machines without GPUs; [Scaling](../docs/guides/scaling.md) has the
-# measurements and a model that predicts the efficiency.
+# Updates limit scaling: each gradient step is an all-reduce, so with many small minibatches processes mostly wait for
+# the network. Use more replicas per process and fewer, larger minibatches. These commands have been tested on several
+# processes and simulated machines without GPUs; [Scaling](../docs/guides/scaling.md) has the measurements and a model
+# that predicts the efficiency.
 #
 # ## What was learned
 #
 # - A step takes `a + b x replicas`; use a few times `a / b` replicas, and not many more.
 # - The trajectory of a replica depends on the seed and its index only, not on other replicas, processes or cores.
-# - Memory grows with replicas x rollout length; `memory_report` counts it. `warpdrive autoscale` searches for you.
+# - Memory grows with replicas x rollout length; `memory_report` counts it. `warpdrive autoscale` searches for the
+#   fastest size.
 # - Look at `perf/rollout_seconds` and `perf/update_seconds` before you make either faster.
-# - N processes compute what one does. They pay with several GPUs and machines, and with long updates.
+# - N processes compute the same as one. They pay off with several GPUs and machines, and with long updates.
 #
 # ## Exercises
 #
@@ -331,5 +331,6 @@ print("Exercise 2:", check_share())
 #
 # - [Scaling](../docs/guides/scaling.md): autoscaling, synchronisation, failures, several machines, predictions for
 #   GPUs.
-# - [Training with PyTorch Lightning](10_pytorch_lightning.ipynb), whose strategies are another way to several devices.
-# - [Security](../docs/project/security.md): what several machines trust each other with.
+# - [Training with PyTorch Lightning](10_pytorch_lightning.ipynb), whose strategies are another way to several
+#   devices.
+# - [Security](../docs/project/security.md): requirements for networks of several machines.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Training with PyTorch Lightning
 #
-# Your group trains everything with PyTorch Lightning: its loggers, callbacks, checkpoints and strategies for several
-# devices are in place. Can WarpDrive's environments and algorithms be trained there, with the same results?
+# If you already use PyTorch Lightning's loggers, callbacks, checkpoints and strategies, you can train WarpDrive's
+# environments and algorithms with them, with the same results as with WarpDrive's own trainer.
 #
 # This notebook trains CartPole with `lightning.Trainer`, writes a callback that stops the run when the task is solved,
 # reads the logger's metrics, resumes from a checkpoint of Lightning, and shows that the result is bit for bit that of
@@ -34,8 +34,9 @@ warnings.filterwarnings("ignore", module="lightning")
 # ## Two objects
 #
 # `WarpDriveModule` is a `LightningModule`: it holds the policies and takes a run configuration, with the same keys as
-# everywhere else. `RolloutData` is a `LightningDataModule`: it steps the replicas with the present policy. What
-# Lightning calls a *batch* is a rollout, a *training step* is an update of all policies, and an *epoch* is a whole run.
+# everywhere else. `RolloutData` is a `LightningDataModule`: it collects rollouts with the current policy. What
+# Lightning calls a *batch* is a rollout, a *training step* is an update of all policies, and an *epoch* is a whole
+# run.
 
 
 # %%
@@ -68,13 +69,13 @@ module = WarpDriveModule(configuration())
 print(type(module).__mro__[1].__name__, "-", module.config.name)
 
 # %% [markdown]
-# `update="torch"` lets PyTorch take the gradient steps, which Lightning needs to do: it handles backward passes,
-# precision and other processes. The simulation and the rollouts are native code as always.
+# `update="torch"` lets PyTorch take the gradient steps, as Lightning handles backward passes, precision and other
+# processes. Rollouts remain native code.
 #
 # ## A callback, a logger, a checkpoint
 #
-# Everything that WarpDrive writes to `metrics.csv` is logged with Lightning's `log_dict`, under the same names. So
-# callbacks find it in `trainer.callback_metrics`. This one prints progress:
+# All metrics of `metrics.csv` are logged with Lightning's `log_dict`, under the same names, so that callbacks find
+# them in `trainer.callback_metrics`. This one prints progress:
 
 
 # %%
@@ -93,8 +94,8 @@ keep = ModelCheckpoint("checkpoints", filename="{step}", every_n_train_steps=10 
 trainer = fit(module, [PrintProgress(), keep], logger=logger)
 
 # %% [markdown]
-# Lightning counts gradient steps as `step`: an update of 8 epochs with 8 minibatches is 64 of them, so that this
-# checkpoint is written every 10 updates. The logger has written its own file, which looks like this:
+# Lightning counts gradient steps as `step`: an update of 8 epochs with 8 minibatches is 64 of them, so this
+# checkpoint is written every 10 updates. The logger's file:
 
 # %%
 logger.save()
@@ -109,12 +110,11 @@ for panel, name in zip(axes, ("charts/episodic_return", "losses/entropy", "losse
 plt.show()
 
 # %% [markdown]
-# TensorBoard, Weights & Biases or MLflow work in the same way, through Lightning's loggers.
+# Lightning's loggers for TensorBoard, Weights & Biases or MLflow work in the same way.
 #
-# ## The same bits
+# ## Comparison with WarpDrive's trainer
 #
-# Is it still the same algorithm? Here is WarpDrive's own trainer with the same configuration, and a comparison of all
-# weights and of the state of all replicas:
+# Train the same configuration with WarpDrive's own trainer, and compare all weights and the state of all replicas:
 
 # %%
 own = wd.Trainer(configuration())
@@ -130,8 +130,8 @@ def same_bits(first, second):
 print("equal weights, equal replicas:", same_bits(module.engine, own))
 
 # %% [markdown]
-# They are equal. `module.engine` is a `wd.Trainer`: it collected the rollouts and calculated the losses, and only the
-# gradient steps went through Lightning. So everything you know works on it: evaluation, replay, saving.
+# They are bitwise equal. `module.engine` is a `wd.Trainer`, which collects the rollouts and computes the losses; only
+# gradient steps are taken by Lightning. Evaluation, replays and saving work as usual.
 
 # %%
 result = module.engine.evaluate(num_episodes=200, progress=False)
@@ -145,8 +145,8 @@ wd.replay(module.engine.fetch_episode(seed=2, max_steps=60), width=320)
 # %% [markdown]
 # ## Resuming
 #
-# A checkpoint of Lightning contains the whole state of the training: weights, optimizers, generators, and every replica
-# in the middle of its episode. A new module goes on from the checkpoint after update 10:
+# A checkpoint of Lightning contains the whole state of the training: weights, optimizers, generators, and every
+# replica in the middle of its episode. A new module continues from the checkpoint after update 10:
 
 # %%
 print("checkpoints:", sorted(path.name for path in Path("checkpoints").iterdir()))
@@ -155,12 +155,12 @@ fit(resumed, ckpt_path="checkpoints/step=640.ckpt")
 print("equal weights, equal replicas:", same_bits(resumed.engine, own))
 
 # %% [markdown]
-# The resumed run ends with the same bits as the one that was never interrupted.
+# The resumed run is bitwise equal to the uninterrupted one.
 #
 # ## Stopping early
 #
-# `trainer.should_stop` ends a run after the current update. A callback may decide by whatever is logged, here by the
-# mean return of the episodes that ended:
+# `trainer.should_stop` ends a run after the current update. A callback may set it depending on any metric, here the
+# mean return of recent episodes:
 
 
 # %%
@@ -183,16 +183,17 @@ stopped = fit(solved, [StopWhenSolved(200)])
 #
 # `lightning.Trainer(devices=2, strategy="ddp")` starts two processes, each with half of the replicas, and averages
 # gradients. With several policies the strategy is `ddp_find_unused_parameters_true`. Advantages are normalised within
-# each process, which differs from `warpdrive train -n 2`, where two processes compute what one does ([Scaling
+# each process, which differs from `warpdrive train -n 2`, where two processes compute the same as one ([Scaling
 # up](09_scaling_up.ipynb)). Use Lightning's strategies if your cluster is set up for them, and the command otherwise.
 # Processes cannot be started from a notebook; put the two objects into a script.
 #
 # ## What was learned
 #
-# - `WarpDriveModule(config)` and `RolloutData(module)` are all that `lightning.Trainer.fit` needs; a batch is a
+# - `WarpDriveModule(config)` and `RolloutData(module)` are the arguments of `lightning.Trainer.fit`; a batch is a
 #   rollout, an epoch a run.
 # - Metrics have the names of `metrics.csv`, for callbacks and every logger of Lightning.
-# - Results are bitwise those of `wd.Trainer` with `update: torch`, also after resuming from a checkpoint of Lightning.
+# - Results are bitwise those of `wd.Trainer` with `update: torch`, also after resuming from a checkpoint of
+#   Lightning.
 # - `module.engine` is a `wd.Trainer`, for evaluation, replay and saving.
 #
 # ## Exercises
@@ -236,8 +237,8 @@ print("Exercise 1:", check_largest_kl())
 
 # %% [markdown]
 # **Exercise 2.** Training returns are biased towards short episodes. Write a callback `Evaluate` that evaluates the
-# policy over 50 episodes after every second update, and appends pairs of environment steps and mean return to its list
-# `found`. `module.engine.evaluate` does not disturb the training.
+# policy over 50 episodes after every second update, and appends pairs of environment steps and mean return to its
+# list `found`. `module.engine.evaluate` does not affect training.
 
 
 # %% tags=["exercise"]

@@ -1,11 +1,9 @@
 # %% [markdown]
 # # WarpDrive with other libraries
 #
-# Must an environment decide which library trains in it, and a trainer which environments it can have? This notebook
-# crosses the border in both directions, with one and the same task: a pole balanced on a cart. First, kernels of
-# WarpDrive appear as environments of **Gymnasium**, **PettingZoo** and **TorchRL**. Then WarpDrive's trainer learns
-# in an environment that is **Gymnasium's own**. Last, a policy that was trained in kernels is tested in the original
-# CartPole, which it has never seen.
+# This notebook uses WarpDrive together with other libraries, in both directions. First, WarpDrive's environments are
+# converted to **Gymnasium**, **PettingZoo** and **TorchRL**. Then WarpDrive's trainer learns in **Gymnasium's own**
+# CartPole. Finally, a policy that was trained in kernels is evaluated in the original CartPole.
 #
 # It takes about 20 seconds on two cores; no GPU is needed.
 
@@ -37,9 +35,9 @@ for library in ("pettingzoo", "torchrl"):
 # ## Kernels as a Gymnasium environment
 #
 # After `import warpdrive`, its environments are in Gymnasium's registry, with ids that begin with `warpdrive/`.
-# `gymnasium.make_vec` makes a vector environment of as many replicas as you like. The loop below is Gymnasium's, word
-# for word; each `step` is one kernel launch for all 1,000 replicas. How long does a pole stand if the cart is pushed
-# at random?
+# `gymnasium.make_vec` makes a vector environment of as many replicas as you like. The loop below is an ordinary
+# Gymnasium loop; each `step` is one kernel launch for all 1,000 replicas. How long does a pole stand if the cart is
+# pushed at random?
 
 # %%
 envs = gymnasium.make_vec("warpdrive/CartPole-v1", num_envs=1000)
@@ -60,10 +58,10 @@ axes.hist(lengths, bins=range(0, 90, 3), color="tab:blue")
 _ = axes.set(xlabel="steps until the pole falls, pushed at random", ylabel="episodes")
 
 # %% [markdown]
-# Who writes a loop of their own has to know when the next episode begins. Gymnasium has names for the possibilities,
-# and the converted environment supports all of them: `SAME_STEP` (the default, and what the kernels do), `NEXT_STEP`
-# and `DISABLED`. With `SAME_STEP`, the observations of a finished replica are already those of its next episode; the
-# last ones of the old episode are in `infos`.
+# Vector environments differ in when the next episode begins. The converted environment supports all of Gymnasium's
+# autoreset modes: `SAME_STEP` (the default, and what the kernels do), `NEXT_STEP` and `DISABLED`. With `SAME_STEP`,
+# the observations of a finished replica are already those of its next episode; the last ones of the old episode are
+# in `infos`.
 
 # %%
 print(envs.metadata["autoreset_mode"])
@@ -76,8 +74,8 @@ print("first observation of the new episode:", observations[replica].round(3))
 
 # %% [markdown]
 # `wd.to_gymnasium` makes the same conversion for an environment object, an `EnvWrapper`, or a name, and has an option
-# that matters on a GPU: `output="torch"` returns tensors on the device. With `copy=False` they are the very memory
-# that the kernels write, so that the conversion costs next to nothing.
+# that matters on a GPU: `output="torch"` returns tensors on the device. With `copy=False` they share the memory that
+# the kernels write, so that the conversion costs next to nothing.
 
 # %%
 env = wd.EnvWrapper(env_name="cartpole", num_envs=1000, seed=0)
@@ -89,9 +87,9 @@ print("memory of the kernels:", observations.data_ptr() == env.ctx["observations
 # %% [markdown]
 # ## Many agents: PettingZoo
 #
-# A Gymnasium environment has one agent. PettingZoo's parallel environments have dictionaries by agent, and so has the
-# conversion: one replica, whose agents are named after their policy tags. Here three taggers follow a rule and hunt a
-# runner that moves at random. With `use_full_observation=False` a tagger observes its own position and the runner's.
+# PettingZoo's parallel environments have dictionaries by agent. The conversion is one replica, whose agents are named
+# after their policy tags. Here three scripted taggers chase a runner that moves at random. With
+# `use_full_observation=False` a tagger observes its own position and the runner's.
 
 
 # %%
@@ -125,14 +123,14 @@ if installed["pettingzoo"]:
         axes.set(title=f"step {step}", xticks=[], yticks=[])
 
 # %% [markdown]
-# An episode of PettingZoo ends for each agent on its own: `env.agents` loses those that have left, and the loop ends
-# when it is empty. Environments in which agents leave early keep their meaning this way.
+# In PettingZoo an episode ends for each agent separately: agents that have left are removed from `env.agents`, and
+# the loop ends when it is empty. This also covers environments in which agents leave early.
 #
 # ## Many agents, many replicas: TorchRL
 #
-# TorchRL moves tensors with a batch axis, which suits kernels best. Each policy tag is a group with its own
-# observations, actions and rewards, and what the kernels wrote is not copied to the host. The random policy of
-# `rollout` shows the shapes: replicas, steps, agents of the group, and what they observe.
+# TorchRL's environments have a batch axis, like replicas. Each policy tag is a group with its own observations,
+# actions and rewards, and nothing is copied to the host. The random policy of `rollout` shows the shapes: replicas,
+# steps, agents of the group, and what they observe.
 
 # %%
 if installed["torchrl"]:
@@ -144,9 +142,8 @@ if installed["torchrl"]:
 # %% [markdown]
 # ## The other direction: an environment of Gymnasium
 #
-# `wd.HostEnv` makes replicas of an environment that somebody else wrote in Python, with the interface of
-# `EnvWrapper`. Everything else of the trainer works as always: algorithms, checkpoints, evaluations, curves. We let
-# it learn Gymnasium's own CartPole, in 16 replicas.
+# `wd.HostEnv` makes replicas of an environment of another library, with the interface of `EnvWrapper`. Algorithms,
+# checkpoints, evaluations and curves work as usual. Here it trains in 16 replicas of Gymnasium's own CartPole.
 
 # %%
 ppo = {"algorithm": "ppo", "lr": 2e-3, "gamma": 0.98, "epochs": 4, "minibatches": 4, "model": {"hidden": [32, 32]}}
@@ -171,7 +168,7 @@ original = wd.HostEnv(gymnasium="CartPole-v1", num_envs=16, seed=0)
 original_trainer, original_metrics, original_summary = train(original, total_steps=30_720, rollout_steps=32)
 
 # %% [markdown]
-# And now the same task in kernels, `cartpole` of WarpDrive, with the same algorithm and more replicas.
+# Now the same task in kernels, WarpDrive's `cartpole`, with the same algorithm and more replicas.
 
 # %%
 kernels = wd.EnvWrapper(env_name="cartpole", num_envs=256, seed=0)
@@ -187,10 +184,10 @@ axes.set(xscale="log", xlabel="environment steps", ylabel="episode length", ylim
 _ = axes.legend(loc="lower right")
 
 # %% [markdown]
-# Both learn. With few replicas there is an update after every 512 steps, so that fewer steps are needed; with many,
-# steps are cheap, and it does not matter that more of them are taken.
+# Both learn. With few replicas there is an update after every 512 steps, so fewer steps are needed; with many, more
+# steps are needed, but they are cheap.
 #
-# ## A policy in an environment it has not seen
+# ## A policy in the original environment
 #
 # `wd.load_policy` reads a policy from a run. It needs neither the trainer nor the kernels: it maps observations to
 # actions, as arrays or tensors. Here the policy that learned in kernels plays twenty episodes of the original
@@ -216,8 +213,8 @@ print(policy)
 print("steps in the original CartPole:", episode_lengths(policy, gymnasium.make("CartPole-v1")))
 
 # %% [markdown]
-# It balances the pole to the end, because both environments compute the same dynamics and observe the same four
-# numbers in the same order. If a policy fails after such a move, compare these two first.
+# It balances the pole to the end, because both environments have the same dynamics and the same observations. If a
+# policy fails after such a transfer, compare these two first.
 
 # %%
 wd.replay(kernel_trainer, seed=1, deterministic=True, width=360, max_frames=60)
@@ -225,7 +222,7 @@ wd.replay(kernel_trainer, seed=1, deterministic=True, width=360, max_frames=60)
 # %% [markdown]
 # ## What a conversion costs
 #
-# The following cell measures the time of one environment step (of one replica) in each of the forms of this notebook.
+# The following cell measures the time of an environment step (of one replica) with each conversion of this notebook.
 
 
 # %%
@@ -268,10 +265,10 @@ axes.grid(axis="x")
 axes.invert_yaxis()
 
 # %% [markdown]
-# The blue points are the same kernels behind different interfaces. What a conversion adds is paid once per call, not
-# once per replica, so that with 1,000 replicas little of it is left per step. The orange points are Gymnasium's own
-# CartPole: its version in NumPy, which steps 1,000 replicas at once, and the one in Python, which steps 16 replicas
-# one after the other. No conversion makes these faster, only a port to kernels does.
+# The blue points are the same kernels behind different interfaces. The cost of a conversion is per call, not per
+# replica, so it is small per step with 1,000 replicas. The orange points are Gymnasium's own CartPole: its version in
+# NumPy, which steps 1,000 replicas at once, and the one in Python, which steps 16 replicas one after the other. Only
+# a port to kernels makes these faster.
 #
 # | conversion | cost per call | on a GPU |
 # | --- | --- | --- |
@@ -285,9 +282,9 @@ axes.invert_yaxis()
 #
 # - Every environment has an id `warpdrive/...` in Gymnasium; `wd.to_gymnasium`, `wd.to_pettingzoo` and
 #   `wd.to_torchrl` convert any `EnvWrapper`.
-# - Autoreset, seeds, masks and agents that leave keep the meaning that the other library gives them.
+# - Autoreset, seeds, masks and agents that leave have the semantics of the other library.
 # - `wd.HostEnv` trains in environments of Gymnasium, PettingZoo and EnvPool as they are.
-# - `wd.load_policy` returns a policy that acts anywhere: it needs observations, not kernels.
+# - `wd.load_policy` returns a policy that needs only observations, not kernels.
 # - The number of replicas per call decides whether the cost of a conversion matters.
 #
 # ## Exercises
@@ -322,7 +319,7 @@ else:
 # </details>
 
 # %% [markdown]
-# **Exercise 2.** Gymnasium's wrappers belong into the function that makes an environment. Define `tenths`: a
+# **Exercise 2.** Apply Gymnasium's wrappers in the function that creates an environment. Define `tenths`: a
 # `wd.HostEnv` of 8 replicas of Gymnasium's `CartPole-v1` whose rewards are divided by 10
 # (`gymnasium.wrappers.TransformReward`).
 
@@ -394,7 +391,7 @@ else:
 # %% [markdown]
 # ## Where next
 #
-# - [Models and algorithms of your own](12_own_models_and_algorithms.ipynb), in the trainer of this notebook.
+# - [Your own models and algorithms](12_own_models_and_algorithms.ipynb).
 # - [Other libraries](../docs/guides/interop.md): every option of the conversions, with BenchMARL, Stable-Baselines3,
 #   rsl_rl and skrl.
 # - [Environments of other libraries](../docs/guides/host_environments.md): worker processes, masks, devices.

@@ -1,11 +1,9 @@
 # %% [markdown]
-# # Models, losses and algorithms of your own
+# # Your own models, losses and algorithms
 #
-# A pole on a cart has no left and no right: mirror the picture, and the best push is mirrored, too. A neural network
-# does not know that and has to learn both halves of the task. **What is the knowledge worth, and where do we put
-# it?** We put it into three places, one after the other: into the *model*, into the *loss* of PPO, and into an
-# *algorithm* that we write from scratch. Each place is one that you can make your own, and each result is compared
-# with the built-in.
+# CartPole is symmetric: if the state is mirrored, the best action is mirrored, too. A standard neural network has to
+# learn both halves of the task. This notebook builds the symmetry into the *model*, into the *loss* of PPO, and into
+# a custom *algorithm*, and compares each with the built-in one.
 #
 # It takes about 25 seconds on two cores; no GPU is needed.
 
@@ -23,9 +21,9 @@ from torch import nn
 import warpdrive as wd
 
 # %% [markdown]
-# ## A baseline, and a function to train
+# ## Baseline
 #
-# All experiments of this notebook differ in the section of the policy only: the algorithm and the model. The function
+# All experiments of this notebook differ only in the policy's section: the algorithm and the model. The function
 # below trains in 64 replicas of `cartpole` and returns the curve of the episode length, as a moving average over ten
 # updates. The longest episode is 500 steps.
 
@@ -56,9 +54,9 @@ curves = {"perceptron": [train("perceptron", {**PPO, "model": {"hidden": [32, 32
 # ## In the model: symmetry by construction
 #
 # A model is a subclass of `wd.ActorCritic` with two methods: `logits`, one number per action, and `values`, one
-# number per observation. Ours has one network `push` for how much the observation asks for a push to the right. A
-# push to the left is the same question about the mirrored observation, in which position, velocity, angle and angular
-# velocity have changed their signs. The value of a state is that of its mirror image.
+# number per observation. This one has a network `push` for the logit of a push to the right. The logit of a push to
+# the left is that of the mirrored observation, in which position, velocity, angle and angular velocity have changed
+# their signs. The value is symmetric.
 
 
 # %%
@@ -83,11 +81,11 @@ class Mirrored(wd.ActorCritic):
 wd.register_model("mirrored", Mirrored)
 
 # %% [markdown]
-# ### Check it before it trains
+# ### Check the model before training
 #
 # Most mistakes in models are shapes and devices, and many of them raise no error: a value of shape `[64, 1]` where
-# `[64]` is expected *broadcasts* to `[64, 64]` in the loss, and the policy quietly learns nothing. `wd.CheckDevice`
-# wraps a model and checks every call. Here it finds that mistake.
+# `[64]` is expected *broadcasts* to `[64, 64]` in the loss, and the policy learns nothing. `wd.CheckDevice` wraps a
+# model and checks every call. Here it finds that mistake.
 
 
 # %%
@@ -108,8 +106,8 @@ for model in (Careless(seen, 2), Mirrored(seen, 2)):
         print(error)
 
 # %% [markdown]
-# The other mistake is a tensor that is no buffer: it stays behind when the model moves to a GPU. PyTorch's device
-# `meta`, on which tensors have shapes but no memory, finds it on a machine without one.
+# Another mistake is a tensor that is not registered as a buffer, and therefore not moved to a GPU with the model.
+# PyTorch's device `meta`, on which tensors have shapes but no memory, reveals it on a machine without one.
 
 
 # %%
@@ -152,16 +150,14 @@ def plot(curves, **settings):
 plot(curves)
 
 # %% [markdown]
-# With both seeds, the model that knows the symmetry ends higher than the perceptrons: for it there are half as many
-# different situations to learn.
+# With both seeds, the symmetric model ends higher than the perceptrons: it has to learn only half of the states.
 #
 # ## In the loss: a penalty for asymmetry
 #
-# Models are not always yours to change. The second place is the loss: derive a class from `wd.PPO` and extend `loss`.
-# It gets a `wd.Batch` of rows; `batch.masked_mean` is the mean over the rows of agents that are in the episode, with
-# several processes this process's part of it. We add the squared difference between the probabilities in a state and
-# the exchanged ones in its mirror image. `update` is called once per rollout; there we measure what is left of the
-# difference.
+# Alternatively, change the loss: derive a class from `wd.PPO` and extend `loss`. It gets a `wd.Batch` of rows;
+# `batch.masked_mean` is the mean over the rows of agents that are in the episode, with several processes this
+# process's part of it. We add the squared difference between the probabilities in a state and the exchanged ones in
+# its mirror image. `update` is called once per rollout; there we measure the remaining difference.
 
 
 # %%
@@ -192,8 +188,8 @@ class MeasuredPPO(SymmetricPPO):
 
 
 # %% [markdown]
-# `wd.mean_over_processes` matters if several processes train together: each has a part of the replicas, and all of
-# them must log, and decide, the same. In a single process it returns the number itself.
+# `wd.mean_over_processes` is needed if several processes train together, as each has a part of the replicas. In a
+# single process it returns the number itself.
 
 # %%
 penalised = {
@@ -211,19 +207,19 @@ panels[1].set(xlabel="environment steps", ylabel="episode length")
 _ = panels[1].legend(loc="upper left")
 
 # %% [markdown]
-# Ordinary PPO goes through asymmetric policies. The penalty keeps the asymmetry near zero from the start, and the
-# policy balances longer. A loss in Python has its price: on the CPU, built-in losses run as native code, your own in
-# PyTorch.
+# The policies of ordinary PPO are asymmetric during training. The penalty keeps the asymmetry near zero from the
+# start, and the policy balances longer. A custom loss is slower: on the CPU, built-in losses run as native code,
+# custom ones in PyTorch.
 #
-# ## In the algorithm: an update of your own
+# ## In the algorithm: a custom update
 #
-# The third place is everything. `algorithm: custom` gives each rollout to a function of yours, or to an object that
-# keeps an optimizer. Ours is a policy gradient with a baseline, and it uses the symmetry as *data*: every step is
-# learned from a second time, mirrored, with the action exchanged.
+# `algorithm: custom` passes each rollout to a function, or to an object that keeps an optimizer. This one is a policy
+# gradient with a baseline, and uses the symmetry for *data augmentation*: it also learns from every step mirrored,
+# with the action exchanged.
 #
-# How good was an action? `wd.gae` estimates advantages from rewards and values; `policy.batch(rollout)` calls it for
-# you, together with everything else that a loss needs. On three steps one sees what it does: the last step is the
-# only one with a reward, and earlier actions get their share of it, less for each step in between.
+# `wd.gae` estimates advantages from rewards and values; `policy.batch(rollout)` calls it and returns everything that
+# a loss needs. In this example with three steps, only the last step has a reward, and the advantages of earlier
+# actions are smaller for each step in between.
 
 # %%
 rewards, values = torch.tensor([0.0, 0.0, 1.0]), torch.zeros(4)
@@ -259,9 +255,9 @@ class PolicyGradient:
 
 
 # %% [markdown]
-# Parameters of the constructor are keys of the section: `mirrored` is one. The nearest built-in is `a2c`, also with
-# one gradient step per rollout. To make a resumed run continue exactly, add `state_dict` and `load_state_dict` for
-# the optimizer.
+# Parameters of the constructor, such as `mirrored`, are keys of the policy's section. The most similar built-in
+# algorithm is `a2c`, also with one gradient step per rollout. To make a resumed run continue exactly, add
+# `state_dict` and `load_state_dict` for the optimizer.
 
 # %%
 common = {"lr": 1e-3, "gamma": 0.98, "model": {"hidden": [32, 32]}}
@@ -279,11 +275,10 @@ plot(
 )
 
 # %% [markdown]
-# The forty lines above keep up with the built-in, and with mirrored steps they learn faster from the same experience.
-# Yet all three need more steps than PPO: one gradient step per rollout uses the experience once, PPO's sixteen use it
-# better.
+# The forty lines above learn as fast as the built-in algorithm, and faster with mirrored steps. All three need more
+# steps than PPO, which takes sixteen gradient steps per rollout instead of one.
 #
-# ## What it looks like
+# ## Replay
 #
 # The policy of the mirrored model:
 
@@ -296,20 +291,20 @@ wd.replay(trainer, seed=2, width=360, max_frames=50)
 #
 # - A model is a `wd.ActorCritic` with `logits` and `values`; `wd.register_model` gives it a name, and its arguments
 #   are keys of the run configuration.
-# - `wd.CheckDevice` finds wrong shapes, dtypes and devices by name, before they become a run that learns nothing.
+# - `wd.CheckDevice` reports wrong shapes, dtypes and devices before training.
 # - A class derived from `wd.PPO` changes one part of it, such as the loss; `algorithm: custom` replaces the whole
 #   update.
-# - `wd.Batch` holds the rows that a loss needs, `wd.gae` the advantages, `wd.mean_over_processes` a number that all
-#   processes agree on.
-# - Knowledge about the task can live in the model, in the loss, or in the data. The model is the strictest place, the
-#   data the easiest.
+# - `wd.Batch` has the rows that a loss needs, `wd.gae` computes advantages, and `wd.mean_over_processes` averages
+#   over processes.
+# - Knowledge about the task can be built into the model, the loss, or the data. In the model it holds exactly; in the
+#   data it is easiest.
 #
 # ## Exercises
 #
 # **Exercise 1.** `Mirrored` has two networks. Define a class `Shared` with one: `body`, from observations to `width`
 # features by a linear layer and a tanh, *without a bias*, so that mirrored observations have negated features. A
-# linear layer without a bias makes the logit of a push to the right out of the features, that of a push to the left
-# is its negative, and the value is a linear layer of the squared features.
+# linear layer without a bias maps the features to the logit of a push to the right, that of a push to the left is its
+# negative, and the value is a linear layer of the squared features.
 
 
 # %% tags=["exercise"]
@@ -403,8 +398,8 @@ else:
 # </details>
 
 # %% [markdown]
-# **Exercise 3.** No gradient is needed to train. Write the update function `climb(policy, rollout)`: it adds noise of
-# standard deviation 0.5 to all parameters of `policy.model`, in place and without a gradient, drawn with
+# **Exercise 3.** Training does not require gradients. Write the update function `climb(policy, rollout)`: it adds
+# noise of standard deviation 0.5 to all parameters of `policy.model`, in place and without a gradient, drawn with
 # `generator=policy.generator`, and returns `{"moved": ...}`, the norm of all the noise together.
 
 
@@ -455,7 +450,8 @@ else:
 # %% [markdown]
 # ## Where next
 #
-# - [Self-play](13_self_play.ipynb): opponents that learn, too.
+# - [Self-play](13_self_play.ipynb): past versions as opponents.
 # - [Training](07_training.ipynb): how to read the curves of a run.
 # - [Models](../docs/guides/models.md): all built-in models, recurrent ones, and the interface of your own.
-# - [Algorithms](../docs/reference/algorithms/index.md), and [writing one](../docs/guides/own_algorithm.md): custom updates, populations of models.
+# - [Algorithms](../docs/reference/algorithms/index.md), and [writing one](../docs/guides/own_algorithm.md): custom
+#   updates, populations of models.

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Self-play, and how strong a policy is
 #
-# Where does a policy find an opponent of the right strength? In its own past. This tutorial trains a player of a
-# small game against earlier versions of itself, without ever showing it a good opponent. Then it asks **how strong
-# the policy has become**: a league of its versions gives each of them a rating, and a rule written by hand is the
-# examiner. Last comes a game in which a rating says nothing, and what to look at instead.
+# In self-play, a policy is trained against past versions of itself. This tutorial trains a player of a small game in
+# this way, and then measures **how strong the policy has become**: by ratings from a league of its versions, and
+# against a scripted opponent. Finally it shows a game in which ratings are not informative, and what to look at
+# instead.
 #
 # It takes about 25 seconds on two cores; no GPU is needed.
 
@@ -26,9 +26,9 @@ from warpdrive.training.opponents.elo import expected_score, league_ratings, per
 # %% [markdown]
 # ## The game
 #
-# Two players walk on a board of 9 x 9 cells, both at the same time. Who is the first on the cell of the coin wins a
-# point from the other, and the next coin appears at a random cell; if both arrive together, nobody wins. What one
-# player wins, the other loses, so that the return of an episode says who was better.
+# Two players move simultaneously on a board of 9 x 9 cells. The first on the cell of the coin wins a point from the
+# other, and the next coin appears at a random cell; if both arrive together, neither wins. The game is zero-sum, so
+# the return of an episode shows who was better.
 
 
 # %%
@@ -52,8 +52,8 @@ def step(x, y, coin, actions, rewards, rng, size):
 
 
 # %% [markdown]
-# Both players get the same kind of observation: where the coin is as seen from here and from the other player, and the
-# own place on the board. Therefore one policy can play both sides.
+# Both players have the same kind of observation: the coin relative to the player and to the opponent, and the
+# player's own position. Therefore one policy can play both sides.
 
 
 # %%
@@ -77,7 +77,7 @@ def draw(shapes, x, y, coin):
 
 
 # %% [markdown]
-# The players have a policy tag each, so that a different policy may act for each.
+# Each player has its own policy tag, so that different policies can act for them.
 
 
 # %%
@@ -102,10 +102,10 @@ wd.register("coins", Coins)
 
 
 # %% [markdown]
-# ## An opponent written by hand
+# ## A scripted opponent
 #
-# `algorithm: function` lets a function of yours act for a tag. It gets the observations of all replicas at once as a
-# tensor, and returns actions. This one walks to the coin on a shortest path. How does it fare against random steps?
+# With `algorithm: function`, a Python function acts for a tag. It gets the observations of all replicas as a tensor,
+# and returns actions. This one walks to the coin on a shortest path. How well does it play against random moves?
 
 
 # %%
@@ -133,8 +133,8 @@ for label, blue in {"random steps": wd.RandomConfig(), "itself": rule}.items():
 # ## Self-play with past versions
 #
 # Red learns; blue is `self_play` of red: past versions of its policy, of which several act at a time, each in a part
-# of the replicas. Why past ones, and several? Who only beats the latest version may forget how to beat the earlier
-# ones. Every third update adds a version, and the last ten are kept.
+# of the replicas. Several past versions are used, since a policy that trains against the latest one only may lose to
+# earlier ones. Every third update adds a version, and the last ten are kept.
 
 # %%
 ppo = {"lr": [[0, 3e-3], [500_000, 3e-4]], "gamma": 0.95, "epochs": 4, "minibatches": 4, "entropy_coef": 0.003}
@@ -157,9 +157,9 @@ trainer = wd.Trainer(config)
 summary = trainer.train()
 
 # %% [markdown]
-# The return is no measure of success: an opponent that is as good as you takes as many points as it gives.
-# Evaluations therefore estimate an **Elo rating** from the episodes against past versions, whose ratings are known.
-# The initial policy has 0, and 400 points more mean winning ten times as often.
+# The return does not measure success: against equally strong opponents it is 0. Evaluations therefore estimate an
+# **Elo rating** from the episodes against past versions, whose ratings are known. The initial policy has 0, and 400
+# points more mean winning ten times as often.
 
 # %%
 metrics = np.genfromtxt(summary.run_folder / "metrics.csv", delimiter=",", names=True, deletechars="")
@@ -174,8 +174,8 @@ _ = panels[1].set(xlabel="thousand environment steps", ylabel="return in trainin
 # %% [markdown]
 # ## A league of all versions
 #
-# The checkpoints of the run are its versions. Each plays against each other, in pairs of episodes from the same start
-# states with exchanged places. The table of their scores is the **payoff matrix**: 1 for a win, 1/2 for a draw.
+# The checkpoints of the run are its versions. All play against each other, in pairs of episodes from the same start
+# states with exchanged sides. The table of their scores is the **payoff matrix**: 1 for a win, 1/2 for a draw.
 
 # %%
 checkpoints = sorted((summary.run_folder / "checkpoints").glob("step_*"), key=lambda path: int(path.name[5:]))
@@ -200,14 +200,15 @@ right.set(xticks=range(len(labels)), xlabel="version (environment steps)", ylabe
 _ = right.set_xticklabels(labels, rotation=90)
 
 # %% [markdown]
-# The picture is blue below the diagonal: later versions beat earlier ones. The rating compresses the whole table into
-# one number for each player, and from two ratings follows what to expect of a match. On the command line, `warpdrive
-# evaluate runs/coins/*/checkpoints/step_* --league` prints the same ratings.
+# The picture is blue below the diagonal: later versions beat earlier ones. The ratings summarise the table by one
+# number per player, from which the expected score of a match follows. On the command line,
+# `warpdrive evaluate runs/coins/*/checkpoints/step_* --league` prints the same ratings.
 #
-# ## The examination
+# ## Evaluation against the scripted opponent
 #
-# A rating within a family says nothing about strangers. So the versions meet the rule that walks to the coin, which
-# they have never seen. A trained policy with frozen weights is a section with `to_train=False` and `load`.
+# A rating among versions of one policy does not tell how strong they are against others. So the versions play against
+# the scripted opponent, which was not used in training. A trained policy with frozen weights is a section with
+# `to_train=False` and `load`.
 
 # %%
 against_rule = []
@@ -226,11 +227,11 @@ axes.set(xlabel="version (environment steps)", ylabel="episodes", ylim=(0, 1))
 _ = axes.legend()
 
 # %% [markdown]
-# The first version loses almost every episode. The last one wins more episodes than it loses, although it never met
-# the rule: it has discovered walking to the coin, and something more. (What? See exercise 1.) `performance_rating` is
-# the rating at which these results are the expected ones, so that the rule takes its place in the league.
+# The first version loses almost every episode. The last one wins more episodes than it loses, so it has learned to
+# walk to the coin, and something more (see exercise 1). `performance_rating` is the rating at which these results are
+# the expected ones: the rating of the scripted opponent in the league.
 #
-# Here the last version is red and the rule is blue:
+# Here the last version is red and the scripted opponent is blue:
 
 # %%
 frozen = wd.PPOConfig(**ppo, to_train=False, load=str(checkpoints[-1]), model={"hidden": [32, 32]})
@@ -241,8 +242,8 @@ wd.replay(examination, seed=4, width=240, deterministic=True)
 # %% [markdown]
 # ## A game without a best player
 #
-# Rock, paper, scissors: every action beats one and loses to another. Which version is the strongest now? We let a
-# policy play against its latest version only (`pool_size=1`), and note its probabilities before each update.
+# In rock, paper, scissors, every action beats one and loses to another. Which version is the strongest now? A policy
+# plays against its latest version only (`pool_size=1`), and we record its probabilities before each update.
 
 
 # %%
@@ -292,9 +293,8 @@ probabilities = np.array(probabilities)
 
 # %% [markdown]
 # From the probabilities of two versions, the payoff follows without playing: `beats[i, j]` is the reward of action
-# `i` against action `j`. With it we compute the payoff matrix of forty versions and their Elo ratings. And one number
-# more: the **exploitability** of a policy, which is what the best of all opponents wins against it, on average per
-# game.
+# `i` against action `j`. With it we compute the payoff matrix of forty versions and their Elo ratings. We also
+# compute the **exploitability** of a policy: the mean score per game of the best opponent against it.
 
 # %%
 beats = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
@@ -324,25 +324,27 @@ panels[2].set(title="exploitability", xlabel="update", ylim=(0, 0.8))
 _ = panels[2].legend(loc="upper left")
 
 # %% [markdown]
-# The policy runs in circles: each version beats the one before, and loses to later ones until the circle closes. The
-# payoff matrix shows stripes instead of a triangle. Ratings, which assume that strength is a line, say little about
-# these matches. The latest version becomes easier and easier to exploit, but the *mean* of all versions hardly is:
-# that is why opponents are drawn from a pool of past versions, and why a payoff matrix belongs beside every rating.
+# The policy cycles: each version beats the previous one, and loses to later ones until the cycle closes. The payoff
+# matrix shows stripes instead of a triangle. Ratings assume that strength is transitive, so they say little about
+# these matches. The latest version becomes more and more exploitable, but the *mean* of all versions hardly is. This
+# is why opponents are drawn from a pool of past versions, and why ratings should be read together with the payoff
+# matrix.
 #
 # ## What was learned
 #
 # - `algorithm: self_play` lets past versions of a policy act; `snapshot_every`, `pool_size` and `at_once` choose
 #   them.
-# - `algorithm: function` is an opponent written by hand, `to_train: false` with `load` one from another run.
-# - In self-play the return stays near zero. Progress is seen in Elo ratings, in a league, and against strangers.
-# - A rating is a summary of the payoff matrix that is good if strength is transitive. Look at the matrix.
-# - Where it is not, the mixture of past versions is the stronger player.
+# - `algorithm: function` is a scripted opponent, `to_train: false` with `load` a policy of another run.
+# - In self-play the return stays near zero. Progress is visible in Elo ratings, in a league, and against other
+#   opponents.
+# - Ratings summarise the payoff matrix well if strength is transitive. Look at the matrix.
+# - If it is not, the mixture of past versions is the stronger player.
 #
 # ## Exercises
 #
-# **Exercise 1.** The rule always runs for the coin, even if the other is nearer and will have it. Write a better rule
-# `patient(observations, env, tag)`: if the own distance to the coin (number of steps) is at most the other's, walk to
-# the coin as `greedy` does; else walk towards the middle of the board, where the next coin is near. The middle is 4 /
+# **Exercise 1.** The scripted opponent always walks to the coin, even if the other player is nearer. Write a better
+# one, `patient(observations, env, tag)`: if its distance to the coin (number of steps) is at most the other's, walk
+# to the coin as `greedy` does; else walk towards the middle of the board, to be near the next coin. The middle is 4 /
 # 9 in the units of observations 4 and 5.
 
 

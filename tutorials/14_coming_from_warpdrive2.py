@@ -1,13 +1,12 @@
 # %% [markdown]
 # # Coming from WarpDrive 2
 #
-# You have an environment class, a Numba kernel and a run configuration of WarpDrive 2. How much of it has to change?
-# Nothing, at first: this notebook runs such a program as it is. Then it converts the configuration, ports the
-# environment to the shorter form of this package, **proves** step by step that both compute the same, and says what
-# differs in meaning.
+# This notebook runs a program of WarpDrive 2 (an environment class, a Numba kernel and a run configuration) without
+# changes. Then it converts the configuration, ports the environment to the shorter form of this package, **verifies**
+# step by step that both compute the same, and explains the differences in semantics.
 #
-# The environment is a lake. Four boats fish in it; what they leave grows again. Each boat is paid for its own catch,
-# and we shall see what learning does to such a lake.
+# The environment is a lake with four fishing boats; the remaining fish multiply. Each boat is rewarded for its own
+# catch.
 #
 # It takes about 20 seconds on two cores; no GPU is needed.
 
@@ -34,8 +33,8 @@ import warpdrive as wd
 # ## The old program
 #
 # A program of WarpDrive 2 is a class that describes its arrays and passes them to a kernel by position, and a module
-# with that kernel. The kernel counts the time, takes the number of agents from a generated module, and ends the
-# episode. We write both to files, as the old program has them.
+# with that kernel. The kernel counts steps, takes the number of agents from a generated module, and ends the episode.
+# We write both to files, as in the old program.
 
 # %%
 _ = Path("fishing.py").write_text("""
@@ -99,7 +98,7 @@ def NumbaFishingStep(stock, actions, rewards, observations, done, timestep, grow
 """)
 
 # %% [markdown]
-# And the run configuration, with the keys and values of WarpDrive 2:
+# The run configuration, with the keys and values of WarpDrive 2:
 
 # %%
 _ = Path("old.yaml").write_text("""
@@ -124,9 +123,9 @@ old_config = yaml.safe_load(Path("old.yaml").read_text())
 # %% [markdown]
 # ## Run it as it is
 #
-# One line is added: after `wd.interop.warpdrive2.install()`, `import warp_drive` finds modules of this package, which
-# behave like those of WarpDrive 2. Everything below that line is the old program: registrar, wrapper, trainer. On a
-# machine without a GPU the kernel is compiled for the CPU.
+# One line is added: after `wd.interop.warpdrive2.install()`, `import warp_drive` imports modules of this package,
+# which behave like those of WarpDrive 2. Everything below that line is the old program: registrar, wrapper, trainer.
+# On a machine without a GPU the kernel is compiled for the CPU.
 
 # %%
 wd.interop.warpdrive2.install()
@@ -153,28 +152,28 @@ axes.plot(old_steps, old_returns)
 _ = axes.set(xlabel="environment steps", ylabel="catch of an episode", ylim=(0, None))
 
 # %% [markdown]
-# It runs, and it learns, yet the catch of all boats together *falls*. Is that an error? Keep the question for later.
+# It runs and learns, but the total catch *falls*. We will return to this.
 #
 # ## Convert the run configuration
 #
-# `warpdrive convert` writes a configuration of this package. The comments at its top say what changed in meaning, and
-# what is left to correct.
+# `warpdrive convert` writes a configuration of this package. The comments at its top list changes in semantics, and
+# what remains to be corrected.
 
 # %%
 subprocess.run([sys.executable, "-m", "warpdrive", "convert", "old.yaml", "-o", "new.yaml"], check=True)
 print(Path("new.yaml").read_text())
 
 # %% [markdown]
-# There is one thing to correct: no environment of that name is registered. It would be enough to name the old class,
-# `env: {warpdrive2: "fishing:Fishing", kernels: fishing_step_numba}`, and to train it with the new trainer. We port
-# it.
+# One thing remains: no environment of that name is registered. Naming the old class,
+# `env: {warpdrive2: "fishing:Fishing", kernels: fishing_step_numba}`, would suffice to train it with the new trainer.
+# Here we port it.
 #
 # ## Port the environment
 #
-# Arguments that a class passed by position are now bound by **name**: `stock` is an array of
-# `initial_state`, `growth` an attribute of the environment, `actions`, `rewards`, `terminated` and `observations`
-# belong to the library. It also counts the time, ends episodes at `episode_length`, sets rewards to 0 before each
-# step, samples, and resets. The parameter `share` is new: with it, boats divide the catch evenly.
+# Arguments are now bound by **name**: `stock` is an array of `initial_state`, `growth` an attribute of the
+# environment, and `actions`, `rewards`, `terminated` and `observations` are arrays of the library, which also counts
+# steps, truncates episodes at `episode_length`, clears rewards, samples actions, and resets. The parameter `share` is
+# new: with it, boats divide the catch evenly.
 
 # %%
 EFFORT, ONE, LEAST = np.float32(0.03), np.float32(1), np.float32(0.05)
@@ -205,7 +204,7 @@ def observe(stock, timestep, observations, episode_length):
 
 
 # %% [markdown]
-# `draw` is a gain of the new form, for `wd.replay`: the lake's fish are the disc in the middle.
+# `draw` is new, for `wd.replay`: the disc in the middle is the stock of fish.
 
 
 # %%
@@ -223,7 +222,7 @@ def draw(shapes, stock, actions, num_agents):
 
 
 # %% [markdown]
-# The class keeps what is constant: parameters, spaces, and the agents of each policy tag.
+# The class defines parameters, spaces, and the agents of each policy tag.
 
 
 # %%
@@ -258,11 +257,11 @@ wd.register("Fishing", Fishing)
 # | `boat < wkNumberAgents` | not needed: there is a thread for each agent |
 # | `cuda_step[grid, block](*arguments)` | `env.step(actions)` |
 #
-# ## Prove that it is the same
+# ## Verify the port
 #
-# A port is done when it computes the same, and not earlier. `wd.HostEnv` makes replicas of the old class that step
-# with its old kernel; both get the same random actions for 200 steps, through many ends of episodes. First the
-# kernels are checked for races, bounds and accidental float64.
+# `wd.HostEnv` creates replicas of the old class, which are stepped by its old kernel. Both versions get the same
+# random actions for 200 steps, over many episodes. First the kernels are checked for races, bounds and accidental
+# float64.
 
 # %%
 wd.testing.check_environment(Fishing())
@@ -284,15 +283,14 @@ for _ in range(200):
 print(f"{ends} episodes ended at the same steps; largest differences: {differences}")
 
 # %% [markdown]
-# The differences are rounding errors: the old kernel calculates in float64 where it multiplies by `0.03`, a Python
-# number, and the new one in float32.
+# The differences are rounding errors: the old kernel computes in float64 where it multiplies by the Python number
+# `0.03`, the new one in float32.
 #
-# ## What differs in meaning
+# ## Differences in semantics
 #
-# **An end is not an end.** `_done_` was one flag. Here an episode that ends by itself is `terminated`, one whose time
-# is up is `truncated`; after the latter, a value function estimates what would have come, and the last observations
-# are in `info["final_observations"]`. In the lake the difference is plain: an empty lake is a fact, fifty steps are
-# only where we stop looking.
+# **Termination and truncation.** `_done_` was one flag. Here an episode that ends by the rules, such as with an empty
+# lake, is `terminated`, and one that reaches the time limit is `truncated`. After truncation, the value of the last
+# observations, `info["final_observations"]`, is bootstrapped.
 
 # %%
 for label, effort in {"everybody fishes with effort 1": 1, "everybody fishes with effort 3": 3}.items():
@@ -307,9 +305,9 @@ for label, effort in {"everybody fishes with effort 1": 1, "everybody fishes wit
     print(f"{label}: {kind} after {steps} steps, stock {float(info['final_observations'][0, 0, 0]):.2f}")
 
 # %% [markdown]
-# Other differences, all of which the notes of `warpdrive convert` name where they apply:
+# Other differences, which `warpdrive convert` lists where they apply:
 #
-# - Rewards are set to 0 before each step. A kernel that does not write a reward pays none.
+# - Rewards are set to 0 before each step.
 # - `vf_loss_coeff` becomes `value_coef`, twice as large: the value loss here is half the squared error.
 # - Returns become advantages with `gae_lambda: 1`, and PPO takes one gradient step per batch, *as before*. The
 #   defaults of this package are 0.95 and 16 steps, and learn faster.
@@ -360,26 +358,23 @@ _ = axes.legend()
 wd.replay(runs["catch shared, 16 gradient steps"][0], seed=0, width=260)
 
 # %% [markdown]
-# Now the question from the beginning has its answer. Nothing was wrong with the old program: each boat gains by
-# fishing a little more, whatever the others do, and all of them together empty the lake. Boats that share the catch
-# learn to leave enough fish to grow again. The environment had the answer in it from the start; what was missing was
-# a quick way to change one line and train again.
+# This explains the falling catch. The old program was correct: each boat gains by fishing a little more, whatever the
+# others do, so together they empty the lake. Boats that share the catch learn to leave enough fish to multiply.
 #
 # ## What was learned
 #
-# - `wd.interop.warpdrive2.install()` runs programs of WarpDrive 2 unchanged, `uninstall()` ends it.
-# - `warpdrive convert` converts a run configuration, and says in comments what changed in meaning.
-# - `wd.HostEnv(warpdrive2=...)` makes the old class an environment for the new trainer, and the reference for its
-#   port.
-# - In a port, arrays and constants are bound by name; time, resets and rewards of 0 are the library's.
-# - A port is proved by equal actions, step by step, over many ends of episodes.
+# - After `wd.interop.warpdrive2.install()`, programs of WarpDrive 2 run unchanged; `uninstall()` undoes it.
+# - `warpdrive convert` converts a run configuration, with comments about changes in semantics.
+# - `wd.HostEnv(warpdrive2=...)` makes the old class an environment of the new trainer, and a reference for its port.
+# - In a port, arrays and constants are bound by name; the library counts steps, resets, and clears rewards.
+# - Verify a port with equal actions, step by step, over many episodes.
 # - `terminated` and `truncated` take the place of `_done_`.
 #
 # ## Exercises
 #
-# **Exercise 1.** Translate a section of a policy by hand. Define `section`, a dictionary of this package for this
-# policy of WarpDrive 2, with the keys `algorithm`, `value_coef`, `max_grad_norm`, `entropy_coef` and `model` (with
-# `hidden` only):
+# **Exercise 1.** Convert a policy's section by hand. Define `section`, a dictionary of this package for this policy
+# of WarpDrive 2, with the keys `algorithm`, `value_coef`, `max_grad_norm`, `entropy_coef` and `model` (with `hidden`
+# only):
 #
 # `{algorithm: A2C, vf_loss_coeff: 0.25, clip_grad_norm: true, max_grad_norm: 3, entropy_coeff: 0.05, model: {fc_dims:
 # [64]}}`
@@ -487,5 +482,5 @@ else:
 # ## Where next
 #
 # - [Coming from WarpDrive 2](../docs/guides/warpdrive2.md): every module, key and method with its counterpart.
-# - [Checking kernels](08_checking_kernels.ipynb) and [an environment of your own](05_own_environment.ipynb).
+# - [Checking kernels](08_checking_kernels.ipynb) and [your own environment](05_own_environment.ipynb).
 # - [Porting environments](../docs/guides/porting.md) from Gymnasium, PettingZoo and other libraries.

@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Seeding the device from the CPU
 #
-# In Freeway, a chicken gains a point when it has crossed a road of ten lanes. Random play hardly ever gets that far. A thousand consoles
-# that play at random do not either: the device is fast, but it repeats the same mistake a thousand times. A search on the CPU
-# reaches the other side within seconds, but it learns nothing.
+# In Freeway, a chicken gains a point when it has crossed a road of ten lanes. Random play hardly ever gets that far.
+# A thousand consoles that play at random do not either. A search on the CPU reaches the other side within seconds,
+# but does not result in a policy.
 #
-# This tutorial joins the two. A search in [ale-py](https://ale.farama.org) finds a way across the road; its states become the
-# start states of a thousand consoles on the device; and a policy that learns there is then asked to start **from the beginning**.
-# It takes about half a minute on two cores; no GPU is needed.
+# This tutorial combines the two. A search in [ale-py](https://ale.farama.org) finds a way across the road; its states
+# become the start states of a thousand consoles on the device; and the policy that is trained there is evaluated
+# **from the beginning** of the game. It takes about half a minute on two cores; no GPU is needed.
 
 # %%
 # In a hosted notebook (Colab, Kaggle): upload a source checkout or wheel of WarpDrive, and run the next line without its #.
@@ -24,10 +24,11 @@ import warpdrive as wd
 # %% [markdown]
 # ## A sparse reward
 #
-# `atari/freeway` emulates the console on the device, one thread for each replica. A step has four frames, and the actions are 0
-# stay, 1 up, 2 down. Byte 14 of the memory is the height of the chicken: 6 at the bottom, 177 at the other side.
+# `atari/freeway` emulates the console on the device, one thread per replica. A step has four frames, and the actions
+# are 0 (stay), 1 (up) and 2 (down). Byte 14 of the memory is the height of the chicken: 6 at the bottom, 177 at the
+# other side.
 #
-# How far does random play get in 20 steps, and what does it gain?
+# How far does random play get in 20 steps?
 
 # %%
 HEIGHT = 14
@@ -56,8 +57,8 @@ print(f"{beginning.num_envs} replicas gain {points.sum():.0f} points; the best o
 # %% [markdown]
 # ## A search on the host
 #
-# ale-py can clone a state and return to it. A simple search needs no more than that: try a few random bursts from the present state,
-# keep the one that ends highest, and go on from there. Each state on the way is kept.
+# ale-py can clone a state and return to it. This suffices for a simple search: try a few random action sequences from
+# the current state, and continue from the one that ends highest. All states on the way are stored.
 
 # %%
 ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -92,9 +93,9 @@ print(f"a point after {len(states)} steps; the search took {frames} frames")
 # %% [markdown]
 # ## To the device
 #
-# `wd.atari.from_ale` converts a state of ale-py to the arrays of a console: memory, registers of the chips, memory of the cartridge.
-# `start_states` is a list of them; each episode begins in one that it draws. The states after the point are left out: there the
-# chicken is at the bottom again.
+# `wd.atari.from_ale` converts a state of ale-py to the arrays of a console: memory, registers of the chips, memory of
+# the cartridge. `start_states` is a list of them, from which each episode draws one. States after the point are
+# omitted, as the chicken is then at the bottom again.
 
 # %%
 starts = [wd.atari.from_ale(state) for state in states]
@@ -117,10 +118,9 @@ right.legend(fontsize=7)
 plt.show()
 
 # %% [markdown]
-# Half as many random steps, and some replicas gain a point: those that began close to the other side. This is what learning needs to
-# get going.
+# With half as many random steps, some replicas gain a point: those that began close to the other side.
 #
-# A state has no picture, and with `obs_type="ram"` none is drawn. Six other consoles draw theirs, a step later:
+# With `obs_type="ram"` no picture is drawn. To show the states, six other consoles draw their screen, a step later:
 
 # %%
 shown = wd.make("atari/freeway", obs_type="rgb", repeat_action_probability=0.0, start_states=starts)
@@ -135,12 +135,13 @@ for panel, picture, height in zip(panels.flat, pictures, heights(screens), stric
 plt.show()
 
 # %% [markdown]
-# The chicken that plays is the left one.
+# The left chicken is the agent.
 #
 # ## Learning from the states of the search
 #
-# The same PPO, the same number of frames, twice. Episodes begin in the last 20 states of the search, and are cut off after 64 frames, so
-# that the replicas soon return to these states. Or episodes begin at the beginning, and have 256 frames: going straight up takes 172.
+# Train PPO twice for the same number of frames. In one run, episodes begin in the last 20 states of the search, and
+# are truncated after 64 frames. In the other, they begin at the beginning of the game, and have 256 frames, of which
+# going straight up takes 172.
 
 
 # %%
@@ -170,7 +171,7 @@ def train(name, starts, frames):
 trained = {"states of the search": train("seeded", starts[-20:], 64), "beginning": train("beginning", None, 256)}
 
 # %% [markdown]
-# Now both play from the beginning, for 800 frames. The search is not there any more, and neither are its states.
+# Evaluate both from the beginning of the game, for 800 frames:
 
 
 # %%
@@ -199,20 +200,22 @@ right.set(xlabel="frame, from the beginning", ylabel="height")
 plt.show()
 
 # %% [markdown]
-# From the beginning, no replica gained a point in training, so there was nothing to learn from. From the states of the search, points are found
-# in the first rollouts. What is learned close to the other side, that up is good, holds on the whole road.
+# When episodes began at the beginning, no replica gained a point in training, so there was nothing to learn from.
+# From the states of the search, points are gained in the first rollouts. The policy learned close to the other side
+# that going up is good, which holds on the whole road.
 #
-# Not every game is so kind. Where the way there needs other actions than the end, the start states move backwards during training, from
-# the end of a demonstration to its beginning (Salimans and Chen 2018, [arXiv:1812.03381](https://arxiv.org/abs/1812.03381)). Or the
-# search is itself the exploration, and returns to the most promising of its states (Go-Explore, Ecoffet et al. 2021,
+# In other games the beginning requires other actions than the end. Then the start states can be moved backwards
+# during training, from the end of a demonstration to its beginning (Salimans and Chen 2018,
+# [arXiv:1812.03381](https://arxiv.org/abs/1812.03381)). Alternatively, the search itself explores, and returns to the
+# most promising of its states (Go-Explore, Ecoffet et al. 2021,
 # [arXiv:2004.12919](https://arxiv.org/abs/2004.12919)).
 #
 # ## What was learned
 #
-# - The number of replicas does not help if none of them ever sees a reward.
-# - `wd.atari.from_ale` converts a state of ale-py, whoever reached it: a search, a player, a script.
-# - `start_states` lets episodes begin in such states, where rewards are near.
-# - The test of what was learned is to play from the beginning.
+# - Many replicas do not help if none of them ever gets a reward.
+# - `wd.atari.from_ale` converts a state of ale-py, which a search, a player or a script has reached.
+# - With `start_states`, episodes begin in such states, close to rewards.
+# - Evaluate the policy from the beginning of the game.
 #
 # ## Exercises
 #
@@ -281,9 +284,9 @@ else:
 # </details>
 
 # %% [markdown]
-# **Exercise 3.** The way back: what a replica has reached can go on in ale-py. Define `back`, the state of ale-py of replica 150 of
-# `beginning`. `wd.atari.to_ale(arrays, template)` converts arrays; `states[0]` is a template. The check plays the same four
-# frames in both.
+# **Exercise 3.** A state that a replica has reached can be continued in ale-py. Define `back`, the state of ale-py of
+# replica 150 of `beginning`. `wd.atari.to_ale(arrays, template)` converts arrays; `states[0]` is a template. The
+# check plays the same four frames in both.
 
 # %% tags=["exercise"]
 back = None
@@ -313,6 +316,6 @@ else:
 # %% [markdown]
 # ## Where next
 #
-# - [Atari games](../docs/guides/atari.md): options, exactness, speed, and adding a game.
+# - [Atari games](../docs/guides/atari.md): options, accuracy, speed, and adding a game.
 # - [`atari`](../docs/environments/atari.md): every argument.
 # - [Resetting and recording](04_resetting_and_recording.ipynb): pools of start states in general.
