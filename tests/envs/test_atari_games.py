@@ -26,6 +26,11 @@ PLAYED = {
     "ms_pacman": 2500, "pong": 3000, "qbert": 2500, "riverraid": 2500, "space_invaders": 2500, "tennis": 6000,
 }  # fmt: skip
 NAMES = atari_rules_check.SINGLE
+SHOWN = (
+    "asterix", "boxing", "breakout", "freeway", "montezuma_revenge", "ms_pacman", "pong", "riverraid", "skiing",
+    "space_invaders", "tennis", "wizard_of_wor",
+)  # fmt: skip
+"""Games whose rules differ in kind."""
 
 
 def results(game: Game, *rams: dict[int, int]) -> list[list[int]]:
@@ -82,7 +87,10 @@ def test_rules_for_two_agree_with_multi_agent_ale_py(name: str) -> None:
     assert rewards or name in ("ice_hockey", "mario_bros")
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if len(games.game(name).modes) > 1])
+WITH_MODES = [name for name in NAMES if len(games.game(name).modes) > 1]
+
+
+@pytest.mark.parametrize("name", exhaustive(WITH_MODES, SHOWN))
 def test_the_memory_gives_the_mode(name: str) -> None:
     game = games.game(name)
     read = Game(game.name, game.md5, game.cartridge, game.actions, score=(), lives=game.mode)
@@ -102,7 +110,7 @@ def test_rules_agree_with_ale_py_in_play(name: str) -> None:
     assert atari_rules_check.differences(game, record) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", exhaustive(NAMES, SHOWN))
 def test_rules_agree_with_ale_py_for_any_memory(name: str) -> None:
     game = games.game(name)
     records = atari_rules_check.memories(game, 1, 300)

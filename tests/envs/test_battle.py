@@ -51,7 +51,7 @@ CROWDED = {"agents_per_team": 12, "map_size": 10, "spacing": 1, "gap": 0, "damag
 @pytest.mark.parametrize(
     ("config", "steps"),
     [
-        ({}, 6),
+        pytest.param({}, 6, marks=pytest.mark.exhaustive),
         (
             {
                 **CROWDED,

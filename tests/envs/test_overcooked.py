@@ -30,7 +30,7 @@ XXDPSXX
 """Layout with four players and four pots."""
 PARITY = [
     {"layout": "cramped_room", **GRID, **OLD},
-    {"layout": "counter_circuit", **VECTOR, "random_start_positions": True},
+    pytest.param({"layout": "counter_circuit", **VECTOR, "random_start_positions": True}, marks=pytest.mark.exhaustive),
     {
         "layout": "cramped_room_tomato",
         **GRID,

@@ -143,7 +143,9 @@ def test_success_ends_episodes_as_in_mpe2(name, parameters):
     assert 20 < found.terminated < found.episodes
 
 
-@pytest.mark.parametrize("name", ORIGINALS)
+@pytest.mark.parametrize(
+    "name", exhaustive(ORIGINALS, ("simple_spread", "simple_tag", "simple_crypto", "simple_world_comm"))
+)
 def test_episodes_agree_with_mpe2(name, python_backend):
     env = wd.make(name)
     found = check_parity(env, episodes=20, whole_episodes=True, seed=2, backend=python_backend)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from exhaustive import exhaustive
 
 import warpdrive as wd
 from warpdrive.draw import (
@@ -174,7 +175,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", exhaustive(CASES, ("battle", "lbf", "tag_continuous")))
 def test_shapes(name):
     parameters, changes, expected = CASES[name]
     env = wd.make(name, **parameters)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from environment_parameters import CONFIGURATIONS
+from exhaustive import exhaustive
 
 from warpdrive.envs.smax import Smax, units
 from warpdrive.errors import DefinitionError
@@ -18,7 +19,7 @@ MARINE, MARAUDER, STALKER, ZEALOT, ZERGLING, HYDRALISK = range(6)
 PARAMETERS = [*CONFIGURATIONS["smax"], {"scenario": "2s3z", "use_self_play_reward": True, "see_enemy_actions": False}]
 
 
-@pytest.mark.parametrize("parameters", PARAMETERS)
+@pytest.mark.parametrize("parameters", exhaustive(PARAMETERS, PARAMETERS[-1:]))
 def test_steps_are_those_of_the_reference(parameters, python_backend):
     found = check_parity(Smax(**parameters), episodes=20, steps=1000, seed=3, backend=python_backend)
     assert found and (found.terminated > 0 or "max_steps" in parameters)

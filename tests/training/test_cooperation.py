@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from resuming import check_goes_on
 
 import warpdrive as wd
@@ -34,10 +35,10 @@ def cooperating(sections: Sections, game: str, **options: Any) -> dict[str, Any]
 @pytest.mark.parametrize(
     ("game", "options"),
     [
-        ("Echo", {"agent_ids": True}),
+        pytest.param("Echo", {"agent_ids": True}, marks=pytest.mark.exhaustive),
         ("Echo", {"agent_ids": True, "parameter_sharing": False, **RECURRENT}),
         ("Leave", {"agent_ids": True, "team_reward": "mean", **RECURRENT}),
-        ("Leave", {"parameter_sharing": False}),
+        pytest.param("Leave", {"parameter_sharing": False}, marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_loaded_policy_acts_on_observations_of_the_environment(
@@ -71,7 +72,7 @@ def test_a_loaded_policy_acts_on_observations_of_the_environment(
         np.testing.assert_array_equal(found[~absent], wanted[~absent])
 
 
-@pytest.mark.parametrize("algorithm", ["a2c", "reinforce", "dqn", "pqn"])
+@pytest.mark.parametrize("algorithm", exhaustive(["a2c", "reinforce", "dqn", "pqn"], ("a2c", "dqn")))
 def test_every_algorithm_goes_on_after_a_checkpoint(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path, algorithm: str
 ) -> None:

@@ -56,9 +56,13 @@ def test_a_run_is_resumed_with_new_episodes(tmp_path):
     ("make", "policy", "critic"),
     [
         (Chain, {"agent": {"algorithm": "dqn", "learning_starts": 100}}, False),
-        (Chain, {"agent": {"algorithm": "ppo", "model": {"type": "gru"}}}, False),
+        pytest.param(
+            Chain, {"agent": {"algorithm": "ppo", "model": {"type": "gru"}}}, False, marks=pytest.mark.exhaustive
+        ),
         (Relay, {"runner": {"algorithm": "ppo"}, "judge": {"algorithm": "random"}}, True),
-        (Relay, {"runner": {"algorithm": "pqn"}, "judge": {"algorithm": "ppo"}}, False),
+        pytest.param(
+            Relay, {"runner": {"algorithm": "pqn"}, "judge": {"algorithm": "ppo"}}, False, marks=pytest.mark.exhaustive
+        ),
     ],
     ids=["dqn", "recurrent", "centralized critic", "two policies"],
 )

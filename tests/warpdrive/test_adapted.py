@@ -24,7 +24,7 @@ def pair(walkers: Any, backend: str, adaptation: Adaptation) -> tuple[wd.EnvWrap
 
 
 @pytest.mark.parametrize("ids", [("odd",), ("odd", "even")])
-@pytest.mark.parametrize("separate", [(), ("odd",)])
+@pytest.mark.parametrize("separate", [pytest.param((), marks=pytest.mark.exhaustive), ("odd",)])
 def test_observations_are_those_of_the_environment_and_the_index_of_the_agent(
     walkers: Any, random_actions: Callable[..., Any], backend: str, ids: Any, separate: Any
 ) -> None:

@@ -433,8 +433,14 @@ class _Comparison:
 
     def _compared(self, ours: Array, theirs: Array) -> tuple[Array, float]:
         """Return a mask of the elements that differ, and the largest absolute difference of floats."""
-        if np.ma.getmask(theirs) is np.ma.nomask and np.array_equal(ours, theirs):  # the usual case, fast
-            return np.zeros((), bool), 0.0
+        if np.ma.getmask(theirs) is np.ma.nomask:  # the usual cases, fast
+            if np.array_equal(ours, theirs):
+                return np.zeros((), bool), 0.0
+            if ours.dtype.kind == "f":
+                with np.errstate(invalid="ignore"):
+                    largest = float(np.abs(np.subtract(ours, theirs, dtype=np.float64)).max(initial=0.0))
+                if largest <= self.tolerance:
+                    return np.zeros((), bool), largest
         masked = np.ma.getmaskarray(theirs)
         expected = np.asarray(np.ma.getdata(theirs))
         if ours.dtype.kind != "f":
@@ -513,7 +519,10 @@ def random_policy(env: Environment, observations: Arrays, rng: np.random.Generat
 
 def _as_array(value: Any) -> Array:
     """Return an array, with its mask if it or its parts have one."""
-    return value if isinstance(value, np.ndarray) else np.ma.asanyarray(value)
+    if isinstance(value, np.ndarray):
+        return value
+    is_number = isinstance(value, (bool, int, float, np.generic))
+    return np.asarray(value) if is_number else np.ma.asanyarray(value)
 
 
 def _by_name(actions: Any) -> Arrays:

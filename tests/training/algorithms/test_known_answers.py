@@ -335,8 +335,17 @@ FURTHER = {
     "conflict: vtrace",
     "conflict: reinforce",
     "bandit: mappo",
+    "bandit: ppo, state-dependent",
+    "bandit, by its value: td3",
     "bandit, by its value: ddpg",
     "meeting: ddpg",
+    "meeting: td3",
+    "forbidding: a2c",
+    "forbidding: vtrace",
+    "sacrifice, not finite: a2c",
+    "sacrifice, not finite: vtrace",
+    "sacrifice, not finite: mappo",
+    "sacrifice, not finite: gru",
 }
 """Rows whose algorithms solve similar problems, and whose problems similar algorithms."""
 

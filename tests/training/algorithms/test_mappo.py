@@ -171,8 +171,7 @@ def test_an_agent_specific_input_begins_with_the_own_observation(
 @pytest.mark.parametrize(
     ("game", "model"),
     [
-        ("Leave", {"hidden": [5]}),
-        ("Leave", {"type": "mingru", "hidden": [], "units": 4}),
+        *exhaustive([("Leave", {"hidden": [5]}), ("Leave", {"type": "mingru", "hidden": [], "units": 4})], ()),
         ("Revealed", {"type": "lstm", "hidden": [5], "units": 4}),
         ("Arrive", {"type": "gru", "hidden": [5], "units": 4, "normalize_observations": True}),
     ],
@@ -224,8 +223,8 @@ def test_values_of_a_recurrent_critic_against_a_plain_loop(
     ("model", "settings"),
     [
         ({"hidden": [5], "normalize_observations": True}, {}),
-        ({"type": "gru", "hidden": [5], "units": 4}, {}),
-        ({"hidden": [5]}, {"recurrent_critic": True, "critic_lr": 0.02}),
+        *exhaustive([({"type": "gru", "hidden": [5], "units": 4}, {})], ()),
+        *exhaustive([({"hidden": [5]}, {"recurrent_critic": True, "critic_lr": 0.02})], ()),
         ({"type": "lstm", "hidden": [5], "units": 4}, {"recurrent_critic": True}),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from exhaustive import exhaustive
 from games import TAGS
 from problems import MatrixGame
 
@@ -44,7 +45,7 @@ class Poison(wd.Callback):
                 parameter.fill_(torch.nan)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", exhaustive(ALGORITHMS, ("ppo", "dqn", "sac")))
 def test_the_message_names_policy_and_term(sections: Sections, trainer_of: TrainerOf, algorithm: str) -> None:
     tag, settings = ALGORITHMS[algorithm]
     other = "chooser" if tag == "aimer" else "aimer"
@@ -93,7 +94,7 @@ def test_returns_that_are_all_the_same_end_no_run() -> None:
         {"algorithm": "reinforce"},
     ],
 )
-@pytest.mark.parametrize("after_leaving", [True, False])
+@pytest.mark.parametrize("after_leaving", exhaustive((True, False), (True,)))
 def test_what_stands_for_agents_out_of_the_episode_spoils_nothing(
     sections: Sections, trainer_of: TrainerOf, policy: dict[str, Any], after_leaving: bool
 ) -> None:

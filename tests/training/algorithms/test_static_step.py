@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+from exhaustive import exhaustive
 from gymnasium import spaces
 from recorded_operations import OperationRecorder
 
@@ -36,6 +37,7 @@ CASES = {
     "td3": ("Aim", "aimer", "{algorithm: td3, learning_starts: 0, gradient_steps: 5}"),
     "sac": ("Aim", "aimer", "{algorithm: sac, learning_starts: 0, gradient_steps: 2}"),
 }
+USUAL = ("ppo", "ppo, gru", "mappo", "a2c, v-trace", "dqn", "qmix", "sac")
 TAGS = {
     "Echo": ("even", "odd"),
     "Revealed": ("even", "odd"),
@@ -81,7 +83,7 @@ def state_of(policy):
     return policy.model.state_dict(), [optimizer.state_dict() for optimizer in optimizers]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", exhaustive(CASES, USUAL))
 def test_recorded_steps_equal_pytorchs(sections, trainer_of, recorder, case):
     """Up to rounding: copied rows are aligned otherwise."""
     values, overrides, tag = policies_of(sections, case)

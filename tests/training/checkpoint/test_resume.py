@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from exhaustive import exhaustive
 from logged_metrics import rows_of
 from paths import SUPPORT
 from resuming import interrupt_after
@@ -45,12 +46,11 @@ TAGS = {"Echo": ("even", "odd"), "Leave": ("inner", "outer"), "Aim": ("aimer", "
     ("game", "algorithm"),
     [
         ("Echo", "ppo"),
-        ("Leave", "ppo"),
         ("Leave", "a2c"),
-        ("Aim", "ppo"),
+        *exhaustive([("Leave", "ppo"), ("Aim", "ppo")], ()),
         ("Aim", "dqn"),
         ("Leave", "ppo, model: {type: lstm}"),
-        ("Leave", "ppo, model: {type: mingru}"),
+        pytest.param("Leave", "ppo, model: {type: mingru}", marks=pytest.mark.exhaustive),
     ],
 )
 def test_an_interrupted_run_equals_one_that_was_not(

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from exhaustive import exhaustive
 
 from warpdrive.backends.host import workers
 from warpdrive.training.compiled.plan import native_recurrence
@@ -35,7 +36,9 @@ def sequences_of(cell, inputs, steps, count):
 
 
 @pytest.mark.parametrize("kind", CELLS)
-@pytest.mark.parametrize(("inputs", "units", "steps", "count"), [(1, 1, 3, 1), (5, 7, 6, 3), (33, 35, 11, 57)])
+@pytest.mark.parametrize(
+    ("inputs", "units", "steps", "count"), exhaustive([(1, 1, 3, 1), (5, 7, 6, 3), (33, 35, 11, 57)], (1, 33))
+)
 def test_passes_equal_those_of_pytorch(kind, inputs, units, steps, count):
     with seeded(3):
         cell = cell_of(kind, inputs, units)

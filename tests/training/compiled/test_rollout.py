@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from gymnasium import spaces
 from numba import cuda
 
@@ -69,6 +70,8 @@ CASES = {
     "with two memories": ("pendulum", ["policy.agent.model={type: gru, hidden: [], units: 9, trunk: separate}"]),
 }
 
+USUAL = ("greedy", "of two tags", "with two memories", "of agents that leave")
+
 
 def trainer_of(case: str) -> Trainer:
     if case in CASES:
@@ -101,7 +104,7 @@ def two_rollouts(case: str, is_native: bool) -> list[torch.Tensor]:
     return found
 
 
-@pytest.mark.parametrize("case", [*CASES, "of agents that leave", "of agents that forget"])
+@pytest.mark.parametrize("case", exhaustive([*CASES, "of agents that leave", "of agents that forget"], USUAL))
 def test_all_steps_at_once_equal_steps_one_by_one(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = two_rollouts(case, is_native=False)
     for threads in (1, 3):

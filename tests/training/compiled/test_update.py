@@ -75,6 +75,11 @@ FURTHER = {
     "a2c in a box",
     "lstm without encoder",
     "a2c with memory",
+    "several choices",
+    "box",
+    "clipped values",
+    "elu",
+    "unclipped gradient",
 }
 """Cases that combine what others have one by one."""
 

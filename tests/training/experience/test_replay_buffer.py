@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from games import TAGS as GAME_TAGS
 
 import warpdrive as wd
@@ -68,7 +69,7 @@ def test_transitions_against_a_plain_loop_over_the_rollout(
 
 
 @pytest.mark.parametrize("game", TAGS)
-@pytest.mark.parametrize("length", [2, 6])
+@pytest.mark.parametrize("length", exhaustive([2, 6], (2,)))
 def test_steps_are_joined_within_an_episode_and_across_rollouts(
     sections: Sections, trainer_of: TrainerOf, game: str, length: int
 ) -> None:

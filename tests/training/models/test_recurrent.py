@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from float64 import Array, Parameters, by_differences, gradients_of, parameters_of, perceptron
 from games import TAGS
 
@@ -71,9 +72,9 @@ OF_BOTH_GAMES = [
     ("game", "model"),
     [
         *OF_BOTH_GAMES,
-        *[("Arrive", "two mingrus"), ("Leave", "gru"), ("Aim", "two lstms"), ("Spell", "lstm")],
-        *[("Echo", "perceptrons"), ("Leave", "perceptrons"), ("Leave", "one perceptron"), ("Spell", "one perceptron")],
-        *[("Screen", trunk) for trunk in ("separate", "shared")],
+        *[("Aim", "two lstms"), ("Spell", "lstm"), ("Leave", "perceptrons"), ("Screen", "shared")],
+        *exhaustive([("Arrive", "two mingrus"), ("Leave", "gru"), ("Echo", "perceptrons"), ("Screen", "separate")], ()),
+        *exhaustive([("Leave", "one perceptron"), ("Spell", "one perceptron")], ()),
     ],
 )
 def test_a_rollout_is_replayed(sections: Sections, trainer_of: TrainerOf, game: str, model: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from gymnasium import spaces
 from torch import nn
 
@@ -35,7 +36,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", exhaustive(CASES, ("shared", "gru", "action values", "masks")))
 def test_logits_are_those_of_pytorch(make: Any, case: str) -> None:
     env, policies = make(*CASES[case])
     game, actor = Game(env, policies), policies["agent"].model.in_replicas(env.num_envs, 1)

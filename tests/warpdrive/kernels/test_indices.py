@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exhaustive import exhaustive
 from numba import cuda
 
 
@@ -45,11 +46,8 @@ def with_barriers(out, scratch):
 DIMENSIONS = [
     (1, 1),
     (3, 4),
-    ((2,), (3,)),
-    ((2, 3), (4, 2)),
-    ((1, 2), (1, 3)),
     ((2, 1, 3), (3, 2, 2)),
-    ((1, 1, 2), (1, 1, 5)),
+    *exhaustive([((2,), (3,)), ((2, 3), (4, 2)), ((1, 2), (1, 3)), ((1, 1, 2), (1, 1, 5))], ()),
     (np.int64(2), (np.int32(2), 3)),
 ]
 

@@ -56,7 +56,7 @@ else:
     [
         ("alone", signal.SIGINT, 1),
         ("helper", signal.SIGINT, 2),
-        ("handled", signal.SIGTERM, 2),
+        pytest.param("handled", signal.SIGTERM, 2, marks=pytest.mark.exhaustive),
         ("thread", signal.SIGINT, 1),
     ],
 )

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from host_environments import Chain, Relay, make_chains
@@ -38,7 +39,9 @@ def rollout_of(env, num_steps=NUM_STEPS):
     return rollout
 
 
-@pytest.mark.parametrize("kind", CHAINS)
+@pytest.mark.parametrize(
+    "kind", exhaustive(CHAINS, ("processes", "reset in the next step", "a vectorized environment"))
+)
 def test_rollouts_of_a_gymnasium_environment(kind):
     make, options = CHAINS[kind]
     env = wd.HostEnv(make, NUM_ENVS, env_backend="cpu", seed=3, **options)
