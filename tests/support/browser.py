@@ -46,6 +46,7 @@ def opened(browser: Any) -> Iterator[Opened]:
 
     def open_page(address: str | Path, width: int = 1200, height: int = 800, **context: Any) -> Any:
         contexts.append(browser.new_context(viewport={"width": width, "height": height}, **context))
+        contexts[-1].set_default_timeout(120_000)
         page = contexts[-1].new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)

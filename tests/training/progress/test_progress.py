@@ -152,7 +152,7 @@ def test_a_terminal_shows_a_bar_of_work_that_lasts(total, unit, parts, monkeypat
     screen, seen = io.StringIO(), threading.Event()
     monkeypatch.setattr(WorkProgress, "_show", lambda self, show=WorkProgress._show: (show(self), seen.set()))
     with WorkProgress("drawing", total, unit, Console(file=screen, force_terminal=True, width=100)) as work:
-        assert seen.wait(10)
+        assert seen.wait(120)
         assert [*work.over("abc")] == ["a", "b", "c"] and work.completed == 3
         work.reach(2)
     for part in parts:

@@ -61,7 +61,7 @@ def server(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> Iterator[WatchSer
 
 
 def get(port: int, path: str, host: str | None = "127.0.0.1:1") -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.putrequest("GET", path, skip_host=True)
     if host is not None:
         connection.putheader("Host", host)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -159,9 +160,12 @@ def test_signals_between_launches_do_not_end_the_process(tmp_path):
 
 @pytest.mark.parametrize(("look", "ends"), [(1, False), (3, True)])
 def test_only_a_signal_within_a_launch_ends_it(monkeypatch, look, ends):
-    """A signal that comes while a launch is first looked up may be older than the launch."""
+    """A signal that comes while a launch is first looked up may be older than the launch.
+
+    The clock goes on by a tenth of a second whenever it is read, so that a slow machine changes nothing.
+    """
     read, write = os.pipe()
-    looks, ended = itertools.count(1), []
+    looks, ticks, ended = itertools.count(1), itertools.count(), []
 
     def in_a_launch():
         if next(looks) == look:
@@ -171,7 +175,8 @@ def test_only_a_signal_within_a_launch_ends_it(monkeypatch, look, ends):
     launch = sys._getframe()
     monkeypatch.setattr(interrupts, "_blocking_launch", in_a_launch)
     monkeypatch.setattr(interrupts, "_end", lambda number, *_: ended.append(number))
-    monkeypatch.setattr(interrupts, "ATTENTION", 0.5)
+    monkeypatch.setattr(interrupts, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 10))
+    monkeypatch.setattr(interrupts, "ATTENTION", 1.0)
     interrupts._watch_launch(read, signal.SIGTERM)
     os.close(read)
     os.close(write)
