@@ -107,12 +107,13 @@ def test_tensorboard_gets_any_number_of_any_step(tmp_path: Path) -> None:
 def test_tensorboard_drops_the_steps_that_a_resumed_run_repeats(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    for go_on_after, steps in ((0, (100, 200, 300)), (200, (250, 350))):
-        events = TensorBoardEvents(tmp_path, go_on_after)
+    for part, (go_on_after, steps) in enumerate([(0, (100, 200, 300)), (200, (250, 350))]):
+        events = TensorBoardEvents(tmp_path / "written", go_on_after)
         for step in steps:
             events.add(step, {"value": step})
         events.close()
-        time.sleep(1.1)  # files are read in the order of their names, which have whole seconds
+        (file,) = (tmp_path / "written").iterdir()
+        file.rename(tmp_path / f"tfevents.{part}")  # files are read in the order of their names, of whole seconds
     read = EventAccumulator(str(tmp_path)).Reload()
     assert [e.step for e in read.Scalars("value")] == [100, 200, 250, 350]
 
