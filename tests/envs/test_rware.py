@@ -32,7 +32,6 @@ OTHERS: dict[str, dict[str, Any]] = {
         "normalised_coordinates": True,
     },
     "dict": {"n_agents": 5, "msg_bits": 2, "observation_type": "dict", "normalised_coordinates": True},
-    "own_cell": {"n_agents": 3, "sensor_range": 0, "max_inactivity_steps": 30},
     "image_dict": {
         "n_agents": 5,
         "observation_type": "image_dict",
@@ -54,7 +53,7 @@ PARAMETERS = {**{name: dict(gymnasium.spec(name).kwargs) for name in REGISTERED}
 
 
 @pytest.mark.parametrize(
-    "name", exhaustive(["rware-tiny-4ag-v2", "messages", "image_dict", "own_cell"], ("messages", "image_dict"))
+    "name", exhaustive(["rware-tiny-4ag-v2", "messages", "image_dict"], ("messages", "image_dict"))
 )
 def test_episodes_are_those_of_rware(name):
     """Nothing but the start state is shared: whole episodes are played by both."""
@@ -86,7 +85,7 @@ def random_state(env, rng):
 
 CROWDS: dict[str, dict[str, Any]] = {
     "crowded": {"n_agents": 26, "request_queue_size": 7, "layout": SQUARE, "reward_type": "global"},
-    "goals": {"n_agents": 8, "request_queue_size": 1, "layout": "ggx\nxgg\n.g.\nggx"},
+    "goals": {"n_agents": 8, "request_queue_size": 1, "layout": "ggx\nxgg\n.g.\nggx", "sensor_range": 0},
 }
 
 
