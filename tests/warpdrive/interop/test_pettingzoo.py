@@ -26,7 +26,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", exhaustive(UNLIKE, ("cartpole", "simple_tag")))
+@pytest.mark.parametrize("name", exhaustive(UNLIKE, ("cartpole", "tag_continuous")))
 def test_every_environment_conforms(name):
     made = wd.EnvWrapper(env_name=name, env_config=SMALL.get(name, {}), env_backend="cpu", reset_pool_size=None)
 
