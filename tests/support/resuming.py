@@ -1,10 +1,13 @@
-"""Interruption of training, and the check that resuming from a checkpoint equals uninterrupted training."""
+"""Help for tests of resuming: interruption, changed manifests, and the comparison with uninterrupted training."""
 
 from __future__ import annotations
 
+import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,6 +24,16 @@ def interrupt_after(update: int) -> Callable[[UpdateReport], None]:
             signal.raise_signal(signal.SIGINT)
 
     return on_update
+
+
+@contextmanager
+def changed_manifest(checkpoint: Path) -> Iterator[dict[str, Any]]:
+    """Give the manifest of a checkpoint to change. It is written without a checksum, as by version 0.1.0."""
+    path = checkpoint / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    yield manifest
+    del manifest["sha256"]
+    path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
 def check_goes_on(trainer: Trainer, folder: Path, updates: int) -> dict[str, torch.Tensor]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from resuming import changed_manifest
 
 from warpdrive.errors import CheckpointError, WarpDriveError
 from warpdrive.training.cli.main import main
@@ -91,11 +91,9 @@ def test_a_damaged_configuration_of_a_player_is_told(
     sections: Sections, trainer_of: TrainerOf, policy: dict[str, Any], told: str
 ) -> None:
     run = trainer_of(sections(total_steps=200)).train().run_folder
-    for path in run.glob("checkpoints/step_*/manifest.json"):
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        del manifest["sha256"]  # of the text that is changed here; 0.1.0 had none
-        manifest["config"]["policy"]["odd"] = policy
-        path.write_text(json.dumps(manifest), encoding="utf-8")
+    for path in run.glob("checkpoints/step_*"):
+        with changed_manifest(path) as manifest:
+            manifest["config"]["policy"]["odd"] = policy
     with pytest.raises(CheckpointError, match=told):
         load_player(run)
 

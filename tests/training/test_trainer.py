@@ -15,7 +15,7 @@ import torch
 from games import TAGS
 from logged_metrics import rows_of
 from paths import ROOT
-from resuming import interrupt_after
+from resuming import changed_manifest, interrupt_after
 from torch.nn.utils import parameters_to_vector
 
 import warpdrive as wd
@@ -436,10 +436,8 @@ def test_a_checkpoint_of_another_environment_is_refused(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path
 ) -> None:
     trainer_of(sections()).save(tmp_path / "echo")
-    manifest = json.loads((tmp_path / "echo" / "manifest.json").read_text())
-    manifest["config"]["policy"]["even"]["model"]["hidden"] = [4]
-    del manifest["sha256"]  # as manifests were written before they had a checksum
-    (tmp_path / "echo" / "manifest.json").write_text(json.dumps(manifest))
+    with changed_manifest(tmp_path / "echo") as manifest:
+        manifest["config"]["policy"]["even"]["model"]["hidden"] = [4]
     with pytest.raises(CheckpointError, match="does not match the current environment"):
         Trainer.load(tmp_path / "echo")
 

@@ -17,7 +17,7 @@ import torch
 from exhaustive import exhaustive
 from logged_metrics import rows_of
 from paths import SUPPORT
-from resuming import interrupt_after
+from resuming import changed_manifest, interrupt_after
 
 from warpdrive.errors import CheckpointError, ConfigError
 from warpdrive.training.checkpoint.checkpoint import last_undamaged, remove_incomplete
@@ -196,12 +196,10 @@ def test_what_the_state_of_an_algorithm_does_not_depend_on_can_change() -> None:
 def test_runs_of_versions_with_fewer_keys_resume(sections: Sections, trainer_of: TrainerOf) -> None:
     expected = rows_of(trainer_of(sections(total_steps=1000)).train().run_folder)
     run = trainer_of(sections(total_steps=600)).train().run_folder
-    for path in (run / "checkpoints").glob("step_*/manifest.json"):
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        del manifest["sha256"]  # of the text that is changed here; 0.1.0 had none
-        for section in manifest["config"]["policy"].values():
-            del section["agent_ids"], section["parameter_sharing"], section["model"]["initialization"]
-        path.write_text(json.dumps(manifest), encoding="utf-8")
+    for path in (run / "checkpoints").glob("step_*"):
+        with changed_manifest(path) as manifest:
+            for section in manifest["config"]["policy"].values():
+                del section["agent_ids"], section["parameter_sharing"], section["model"]["initialization"]
     Trainer.resume(run, ["trainer.total_steps=1000"]).train()
     assert rows_of(run) == expected
 
