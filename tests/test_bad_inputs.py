@@ -84,7 +84,7 @@ def test_autoscale_takes_fractions_of_seconds(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_mistake_in_this_package_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = eval("lambda options: [][0]", {"__name__": "warpdrive.training.cli.envs"})
+    run = eval("lambda options: [][0]", {"__name__": "warpdrive.training.cli.envs"})  # as if defined in that module
     monkeypatch.setattr("warpdrive.training.cli.envs.run", run)
     error = io.StringIO()
     with contextlib.redirect_stderr(error):
@@ -100,7 +100,7 @@ def test_a_closed_pipe_ends_a_command_with_its_own_code(arguments: tuple[str, ..
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
-    assert (process.wait(60), process.stderr.read()) == (141, b"")
+    assert (process.wait(120), process.stderr.read()) == (141, b"")
     process.stderr.close()
 
 

@@ -39,6 +39,8 @@ RUNNING = [
 """All that can run here."""
 FIRST = [running for running in RUNNING if "-0-" in running.id and running.values[0] in UNLIKE]
 """One configuration of each environment that differs from the others in more than its rules."""
+USUAL = ("battle", "cartpole", "overcooked", "simple_tag", "tag_continuous")
+"""Those that suffice for what depends on spaces, policy tags and barriers alone."""
 LATER = [running for running in RUNNING if "-0-" not in running.id]
 
 

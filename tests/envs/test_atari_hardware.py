@@ -85,10 +85,10 @@ def test_a_mode_begins_as_after_a_reset_of_ale(name: str, mode: int, difficulty:
     assert atari_check.compare_start(name, 0, 1, mode, difficulty).differing == []
 
 
-def test_the_command_says_which_bytes_begin_otherwise(
+def test_the_command_names_the_bytes_that_differ_after_a_reset(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Gopher with a press of RESET less than ale-py's, whose generator of random numbers is two bytes."""
+    """Gopher with one press of RESET fewer than in ale-py: its random number, two bytes, is another one."""
     monkeypatch.setitem(games.GAMES, "gopher", replace(games.GAMES["gopher"], resets=2))
     monkeypatch.setattr(sys, "argv", ["atari_check.py", "pong", "gopher", "--starts"])
     assert atari_check.main() == 1

@@ -30,7 +30,7 @@ CARTRIDGES = {
 }
 PROGRAM = 0x80
 INDICES = ((machine.BANK, 3, 0x2000), (machine.POSITIONS, 5, 160), (machine.GRP0, 4, 256))
-"""First register, number of registers and end of the range of those that index arrays."""
+"""First register, number of registers and exclusive bound of the values, of registers that index arrays."""
 
 
 def game(name: str, frames: int = 0) -> Any:
@@ -186,13 +186,13 @@ def test_bytes_that_are_no_state_are_rejected() -> None:
 
 
 def test_damaged_words_of_a_state_are_refused_or_harmless() -> None:
-    """Every word of states with banks, with values that index beyond all arrays: no other exception, no such index."""
+    """Each word of two states with banks, replaced by values beyond all arrays: a ValueError, or indices in range."""
     refused = 0
     for name in ("tutankham", "elevator_action"):
         serialized = game(name, 50).cloneState().serialize()
-        text = ale_state.parse(serialized).random  # any is accepted
-        begin = serialized.index(text)
-        for place in [*range(0, begin, 4), *range(begin + len(text), len(serialized) - 3, 4)]:
+        random = ale_state.parse(serialized).random  # any is accepted
+        begin = serialized.index(random)
+        for place in [*range(0, begin, 4), *range(begin + len(random), len(serialized) - 3, 4)]:
             for value in (-1, 1000, 0x70000000):
                 damaged = serialized[:place] + struct.pack("<i", value) + serialized[place + 4 :]
                 try:

@@ -349,12 +349,9 @@ class TestObservations:
 
 def test_keys_of_people_choose_the_extreme_changes_and_none_without_a_key():
     env = TagContinuous(min_acceleration=-0.5, max_turn=1.0)
-    tables, extremes = (
-        (env.acceleration_table, env.turn_table),
-        {"up": 1.0, "down": -0.5, "left": 1.0, "right": -np.pi / 2},
-    )
+    tables = env.acceleration_table, env.turn_table
     assert "" not in env.controls and tables[0][0] == tables[1][0] == 0
-    for key, extreme in extremes.items():
+    for key, extreme in {"up": 1.0, "down": -0.5, "left": 1.0, "right": -np.pi / 2}.items():
         ((component, level),) = env.controls[key].items()
         assert tables[component][level] == np.float32(extreme)
 

@@ -138,5 +138,3 @@ UNLIKE = [
     name for name in CONFIGURATIONS if name in ("simple_tag", "simple_world_comm") or not name.startswith("simple")
 ]
 """Environments that differ in more than their rules; the other particle environments share spaces and kernels."""
-USUAL = ("battle", "cartpole", "overcooked", "simple_tag", "tag_continuous")
-"""Of these, those that suffice for what depends on spaces, policy tags and barriers alone."""

@@ -50,14 +50,11 @@ PENDULUM = (
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    former = torch.get_num_threads()
-    torch.set_num_threads(1)
+def without_warnings():
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-    torch.set_num_threads(former)
 
 
 def module_of(source: str, overrides: Sequence[str]) -> WarpDriveModule:

@@ -99,7 +99,7 @@ def test_changing_the_algorithm_drops_settings_it_does_not_have(run_yaml: Path) 
     )
 
 
-IN_PICTURES = "model={type: convolutional, kernel_size: 31, padding: false}"
+TOO_LARGE = "{type: convolutional, kernel_size: 31, padding: false}"
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ IN_PICTURES = "model={type: convolutional, kernel_size: 31, padding: false}"
         ),
         (
             "battle",
-            f"policy.red.{IN_PICTURES}",
+            f"policy.red.model={TOO_LARGE}",
             r"kernel_size: found 31 for images \(5, \d+, \d+\), of which nothing is left",
         ),
         (
             "battle",
-            f"policy.red={{algorithm: dqn, {IN_PICTURES.replace('=', ': ')}}}",
+            f"policy.red={{algorithm: dqn, model: {TOO_LARGE}}}",
             "kernel_size: found 31 for images",
         ),
         (

@@ -249,26 +249,30 @@ def test_a_trainer_is_shown_live_in_a_notebook(tmp_path: Path, opened: Opened) -
 @pytest.mark.parametrize(
     ("source", "arguments", "message"),
     [
-        (CartPole(), {}, "source is an object of type CartPole, expected a Trainer, an EnvWrapper, a run"),
+        (CartPole, {}, "source is an object of type CartPole, expected a Trainer, an EnvWrapper, a run"),
         ("cartpole", {"replicas": 0}, "replicas is 0, expected an integer from 1 to"),
         ("cartpole", {"fps": float("nan")}, "fps is nan, expected a number greater than 0"),
         ("cartpole", {"fps": "10"}, "fps is '10', expected a number greater than 0"),
         ("cartpole", {"verified_steps": -1}, "verified_steps is -1, expected an integer from 1 to"),
         ("cartpole", {"random": "agent"}, r"expected a list of policy tags: \['agent'\]"),
-        ("wrapper", {"random": ["agnt"]}, "unknown policy tag 'agnt', expected one of agent. Did you mean 'agent'"),
-        ("host", {}, "is of another library, and has no kernels"),
+        (
+            lambda: wd.EnvWrapper("cartpole", env_backend="cpu"),
+            {"random": ["agnt"]},
+            "unknown policy tag 'agnt', expected one of agent. Did you mean 'agent'",
+        ),
+        (
+            lambda: wd.HostEnv(lambda: gymnasium.make("CartPole-v1"), 2, env_backend="cpu"),
+            {},
+            "is of another library, and has no kernels",
+        ),
     ],
 )
 def test_wrong_arguments_of_a_live_page_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Any, arguments: dict[str, Any], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where there are no runs, which come first
-    if source == "wrapper":
-        source = wd.EnvWrapper("cartpole", env_backend="cpu")
-    elif source == "host":
-        source = wd.HostEnv(lambda: gymnasium.make("CartPole-v1"), 2, env_backend="cpu")
     with pytest.raises(wd.WarpDriveError, match=message):
-        wd.live(source, **arguments)
+        wd.live(source() if callable(source) else source, **arguments)
 
 
 def test_policies_of_another_environment_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

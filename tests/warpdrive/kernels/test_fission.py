@@ -143,8 +143,7 @@ def test_blocks_of_one_thread(check, kernel, count):
     for _ in range(3):
         *arrays, _ = check(kernel, BLOCKS, 1, *arrays, 7)
     assert len(lower(resolve_kernel(kernel.source, {}), kernel.parameters[:4]).pieces) == count
-    *in_two_rows, _ = check(kernel, (BLOCKS // 2, 2), 1, *arrays, 7)
-    assert len(in_two_rows) == 4
+    check(kernel, (BLOCKS // 2, 2), 1, *arrays, 7)
 
 
 @wd.kernel
