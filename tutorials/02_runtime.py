@@ -206,7 +206,7 @@ print("swarm 60, alone and among 96: equal bits:", torch.equal(alone[0], phase[6
 # %% [markdown]
 # ## The experiment
 #
-# One launch takes 1000 steps of 0.05 time units in every swarm: 24.6 million updates of a firefly.  The dashed line
+# One launch takes 1000 steps of 0.05 time units in every swarm: 24.6 million updates of a firefly. The dashed line
 # is Kuramoto's threshold for an infinite swarm whose speeds are normally distributed,
 # $K_c = 2 / (\pi g(0)) = \sqrt{8/\pi}$ (Strogatz, *From Kuramoto to Crawford*, Physica D 143, 2000).
 

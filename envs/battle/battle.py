@@ -376,7 +376,7 @@ class Battle(wd.Environment):
         step_reward: Reward in each step.
         attack_reward: Reward for each attack, whether or not it hits.
         hit_reward: Additional reward for an attack that hits an opponent.
-        kill_reward: Additional reward for an attack that eliminates an opponent, instead of ``hit_reward``; one of
+        kill_reward: Additional reward for an attack that eliminates an opponent, instead of `hit_reward`; one of
             several such attacks gets it.
         death_reward: Reward of an agent that is eliminated, instead of all others in that step.
         episode_length: Number of steps after which an episode is truncated, 1 or more.
