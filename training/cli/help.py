@@ -138,7 +138,7 @@ The same --seed gives the same episodes. For long episodes only every n-th step 
     "web": """\
 examples:
   warpdrive web runs/tag_continuous                      writes tag_continuous.html to the run folder
-  warpdrive web runs/cartpole -o cartpole.html --best    the best checkpoint instead of the latest
+  warpdrive web runs/cartpole -o cartpole.html           another file
   warpdrive web overcooked                               without policies: agents act at random, or people play
   warpdrive web tag_gridworld env.num_taggers=8          another value of a parameter of the environment
 

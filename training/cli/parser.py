@@ -475,7 +475,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_best(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--best", action="store_true", help="use the best checkpoint instead of the latest")
+    parser.add_argument(
+        "--best",
+        action="store_true",
+        help="use the checkpoint with the best evaluation during training (trainer.evaluation.every), not the latest",
+    )
 
 
 def _add_acting(parser: argparse.ArgumentParser) -> None:
