@@ -16,7 +16,7 @@ import warpdrive as wd
 from warpdrive.envs.atari import console, controllers, games, machine, palette, pictures, roms, rules
 from warpdrive.envs.atari.opcodes import PADDING
 from warpdrive.envs.common import parameters
-from warpdrive.errors import DefinitionError, nearest, shown
+from warpdrive.errors import DefinitionError, shown
 
 ZERO = np.float32(0)
 Kind = Literal["grayscale", "rgb", "ram"]
@@ -349,10 +349,7 @@ class Atari(wd.Environment):
         self.state_checks = {"registers": self._check_registers, "held": _check_held}
 
     def _prepare_observations(self, kind: Any, screen_size: Any, stack: Any, blends: bool) -> None:
-        if kind not in KINDS:
-            raise DefinitionError(
-                f"obs_type is {shown(kind)}, but it must be one of {', '.join(KINDS)}.{nearest(str(kind), KINDS)}"
-            )
+        kind = parameters.one_of("obs_type", kind, KINDS)
         stacked = STACKED[kind] if stack is None else parameters.whole("frame_stack", stack, at_least=1, at_most=64)
         self.screen_size = parameters.whole("screen_size", screen_size, at_least=1, at_most=machine.WIDTH)
         self.is_drawn = kind != "ram"

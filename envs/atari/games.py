@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from warpdrive.envs.atari import machine, roms
-from warpdrive.errors import DefinitionError, nearest
+from warpdrive.errors import DefinitionError, nearest, shown
 
 
 class Compare(NamedTuple):
@@ -966,7 +966,7 @@ def game(name: str) -> Game:
                 f"ale-py has the ROM of {rom}, but there are no rules for this game here: to add them, see "
                 f"docs/guides/atari.md#adding-a-game. {known}"
             )
-    raise DefinitionError(f"there is no Atari game {name!r}.{nearest(of_gymnasium, GAMES)} {known}")
+    raise DefinitionError(f"there is no Atari game {shown(name)}.{nearest(of_gymnasium, GAMES)} {known}")
 
 
 def _plain(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from warpdrive.errors import DefinitionError, shown
+from warpdrive.errors import DefinitionError, nearest, shown
 
 LARGEST_INT = 2**31 - 1
 
@@ -88,6 +88,14 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         _refuse(name, value, "True or False")
     return bool(value)
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return the one of ``choices`` that ``value`` equals; raise ``DefinitionError`` for anything else."""
+    if not isinstance(value, str) or value not in choices:
+        hint = nearest(value, choices) if isinstance(value, str) else ""
+        raise DefinitionError(f"{name} is {shown(value)}, expected one of {', '.join(choices)}.{hint}")
+    return choices[choices.index(value)]
 
 
 def optional_seed(name: str, value: Any) -> int | None:

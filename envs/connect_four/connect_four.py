@@ -13,7 +13,6 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.connect_four import reference
-from warpdrive.errors import DefinitionError, shown
 from warpdrive.scene.scene import Scene
 
 PLAYERS = ("red", "yellow")
@@ -193,10 +192,8 @@ class ConnectFour(wd.Environment):
         fewest = 1 if self.rows > 1 else 2  # a single cell has no line
         self.columns = parameters.whole("columns", columns, at_least=fewest, at_most=255)
         self.connect = parameters.whole("connect", connect, at_least=2, at_most=max(self.rows, self.columns))
-        if starts not in STARTS:
-            raise DefinitionError(f"starts is {shown(starts)}, expected one of {', '.join(map(repr, STARTS))}.")
-        self.starts = starts
-        self.reset = reset if starts == "random" else None
+        self.starts = parameters.one_of("starts", starts, STARTS)
+        self.reset = reset if self.starts == "random" else None
         self.num_agents = 2
         self.policy_tags = {name: [agent] for agent, name in enumerate(PLAYERS)}
         self.episode_length = self.rows * self.columns + 1  # which no game reaches

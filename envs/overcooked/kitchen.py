@@ -278,7 +278,7 @@ def _recipes(name: str, orders: Any) -> tuple[tuple[int, int], ...]:
     for order in orders or ():
         names: Any = order.get("ingredients") if isinstance(order, Mapping) else None
         is_list = isinstance(names, Sequence) and not isinstance(names, str) and 1 <= len(names) <= MOST_INGREDIENTS
-        if not is_list or not all(ingredient in INGREDIENTS for ingredient in names):
+        if not is_list or not all(isinstance(each, str) and each in INGREDIENTS for each in names):
             raise DefinitionError(
                 f"{name} has {shown(order)}, expected a dictionary with the key 'ingredients': a list of 1 to 3 of "
                 "'onion' and 'tomato'."

@@ -29,7 +29,7 @@ from warpdrive.envs.overcooked.kitchen import (
     TOMATO,
     TOMATOES,
 )
-from warpdrive.errors import DefinitionError, shown
+from warpdrive.errors import DefinitionError
 from warpdrive.scene.scene import Scene
 
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -537,9 +537,7 @@ class Overcooked(wd.Environment):
                 f"onions and {short[0][1]} tomatoes, which are never cooked then: give start_all_orders in "
                 "params_to_overwrite."
             )
-        if encoding not in ENCODINGS:
-            raise DefinitionError(f"encoding is {shown(encoding)}, expected one of {', '.join(ENCODINGS)}.")
-        self.encoding = encoding
+        self.encoding = parameters.one_of("encoding", encoding, ENCODINGS)
         self.channels_first = parameters.flag("channels_first", channels_first)
         self.num_observed_pots = parameters.whole("num_pots", num_pots, at_least=0)
         self.episode_length = parameters.whole("horizon", horizon, at_least=1)

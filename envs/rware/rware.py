@@ -489,7 +489,9 @@ class MultiRobotWarehouse(wd.Environment):
         normalised_coordinates: bool = False,
     ) -> None:
         whole, flag = parameters.whole, parameters.flag
-        self._prepare_grid(from_text(layout) if layout else from_sizes(shelf_columns, column_height, shelf_rows))
+        self._prepare_grid(
+            from_sizes(shelf_columns, column_height, shelf_rows) if layout is None else from_text(layout)
+        )
         cells = self.rows * self.columns
         self.num_agents = whole("n_agents", n_agents, at_least=1, at_most=cells)
         self.msg_bits = whole("msg_bits", msg_bits, at_least=0, at_most=LARGEST)
@@ -624,6 +626,4 @@ def _bits(*shape: int) -> spaces.Box:
 def _choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return the lower-case name of a string or an enum member, if it is one of the choices."""
     text = getattr(value, "name", value)
-    if not isinstance(text, str) or text.lower() not in choices:
-        raise DefinitionError(f"{name} is {shown(value)}, expected one of {', '.join(choices)}.")
-    return text.lower()
+    return parameters.one_of(name, text.lower() if isinstance(text, str) else value, choices)

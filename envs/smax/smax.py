@@ -14,7 +14,6 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.smax import reference, units
-from warpdrive.errors import DefinitionError, shown
 from warpdrive.scene.scene import Scene
 
 ZERO, HALF, ONE, TWO, THREE = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2), np.float32(3)
@@ -610,12 +609,9 @@ class Smax(wd.Environment):
         self.scenario = units.scenario(scenario)
         self.num_allies, self.num_enemies = len(self.scenario.allies), len(self.scenario.enemies)
         self.num_units = self.num_allies + self.num_enemies
-        for name, value, known in (("enemies", enemies, ENEMIES), ("attack_mode", attack_mode, ATTACK_MODES)):
-            if value not in known:
-                raise DefinitionError(f"{name} is {shown(value)}, but it must be {' or '.join(map(repr, known))}.")
-        self.enemies_are_agents = enemies == "agents"
+        self.enemies_are_agents = parameters.one_of("enemies", enemies, ENEMIES) == "agents"
         self.enemy_shoots = flag("enemy_shoots", enemy_shoots)
-        self.attacks_at_random = attack_mode == "random"
+        self.attacks_at_random = parameters.one_of("attack_mode", attack_mode, ATTACK_MODES) == "random"
         self.map_width = real("map_width", map_width, above=0)
         self.map_height = real("map_height", map_height, above=0)
         self.num_world_steps = whole("world_steps_per_env_step", world_steps_per_env_step, at_least=1)

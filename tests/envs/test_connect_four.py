@@ -129,7 +129,8 @@ def test_each_player_begins_half_of_the_games():
         ({"rows": 1, "columns": 1}, "columns is 1, but it must be a whole number from 2"),
         ({"connect": 8}, "connect is 8, but it must be "),
         ({"connect": 1}, "connect is 1, but it must be "),
-        ({"starts": "blue"}, "starts is 'blue', expected one of 'random', 'red', 'yellow'"),
+        ({"starts": np.array(["red", "red"])}, r"starts is array\(\['red', 'red'\]"),
+        ({"starts": "blue"}, "starts is 'blue', expected one of random, red, yellow"),
     ],
 )
 def test_wrong_parameters(parameters, message):

@@ -218,6 +218,11 @@ def test_shaping_can_be_annealed():
             {"layout": "counter_circuit", "old_dynamics": True},
             "old_dynamics is True, but there are orders of less than 3",
         ),
+        (
+            {"params_to_overwrite": {"start_all_orders": [{"ingredients": [np.array(["onion", "onion"])]}]}},
+            "start_all_orders has {'ingredients': [array(",
+        ),
+        ({"encoding": np.array(["pixels", "state"])}, "encoding is array(['pixels', 'state']"),
         ({"encoding": "pixels"}, "encoding is 'pixels', expected one of lossless_state_encoding, featurize_state"),
         ({"random_objects": 2}, "random_objects is 2"),
     ],

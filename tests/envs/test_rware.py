@@ -275,6 +275,8 @@ def test_start_states_are_uniform():
         ({"layout": "x."}, "layout has no goal"),
         ({"layout": "g."}, "layout has no shelf"),
         ({"layout": 3}, "layout is 3"),
+        ({"layout": ""}, "layout has no goal"),
+        ({"layout": np.array(["xg", "xg"])}, "layout is array(['xg', 'xg']"),
         ({"layout": "xg", "n_agents": 1, "request_queue_size": 1, "normalised_coordinates": True}, "1 x 2 cells"),
     ],
 )
