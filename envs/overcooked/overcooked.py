@@ -394,8 +394,9 @@ class Overcooked(wd.Environment):
     ## Observation Space
 
     With `encoding="lossless_state_encoding"`, a `Box` of shape `(width, height, 5 N + 16)` for N chefs: `(5, 4, 26)` by
-    default. Its dtype is uint8, or float32 if a soup takes more than 255 steps. With `channels_first=True` the layers
-    are the first axis, as convolutional models expect.
+    default. Its dtype is uint8, or float32 if the longest time exceeds 255 steps: `cook_time`, one of `recipe_times`,
+    or 3 (`onion_time` + `tomato_time`). With `channels_first=True` the layers are the first axis, as convolutional
+    models expect.
 
     | Layers (N = 2) | Observation | Min | Max |
     | --- | --- | --- | --- |
