@@ -10,7 +10,7 @@ import pytest
 from paths import ROOT
 
 import warpdrive as wd
-from warpdrive.envs.atari import beam, games, machine
+from warpdrive.envs.atari import beam, games, machine, opcodes
 
 pytest.importorskip("ale_py", reason="the extra `atari` brings ale-py")
 sys.path.append(str(ROOT / "tools"))
@@ -56,6 +56,24 @@ def test_the_playfield_in_the_colours_of_the_players_covers_the_ball(control: in
     draw_line[1, 1](registers, np.zeros((6, 4), np.int64), screen)
     assert screen[0, 0, :8].tolist() == [left] * 4 + [3, 3, 4, 4]
     assert screen[0, 0, 80:85].tolist() == [right] * 4 + [4]
+
+
+@pytest.mark.parametrize("kind", ["F8SC", "F6SC"])
+def test_programs_run_in_the_ram_of_the_cartridge(kind: str) -> None:
+    """``LDA #$2A``, ``STA $90``, and in ROM ``JMP $10FD``: the operand of ``STA`` is the first byte after the RAM."""
+    contents = bytearray(0x4000 if kind == "F6SC" else 0x2000)
+    contents[0xFD:0x104] = bytes.fromhex("A9 13 85 90 4C FD 10")
+    ram, cartridge_ram = np.zeros((2, 128), np.uint8)
+    cartridge_ram[0x7D:] = 0xA9, 0x2A, 0x85
+    registers, screen = np.zeros(machine.SIZE, np.int32), np.zeros((2, 210, machine.WIDTH), np.uint8)
+    registers[[machine.PC, machine.FRAME_DONE, machine.VSYNC_END]] = 0x10FD, 1, 0x7FFFFFFF
+    kept = np.zeros((1, 128), np.uint8), np.zeros((1, machine.SIZE), np.int32), np.zeros_like(screen)
+    lines, inputs = (34, 210, 290), np.full((1, 8), -1, np.int32)
+    rom, number = opcodes.decoded(bytes(contents)), machine.CARTRIDGES.index(kind)
+    atari_check.run_frames[1, 1](
+        ram, registers, cartridge_ram, rom, screen, number, *lines, False, inputs, *kept
+    )  # fmt: skip
+    assert ram.nonzero()[0].tolist() == [0x10] and ram[0x10] == 0x2A
 
 
 def test_another_action_is_a_difference() -> None:
