@@ -231,7 +231,8 @@ class Checks:
             is_whole = blocks.begun == grid.num_blocks
         except OutOfStepsError:
             is_whole = False
-        coverage.steps += log.used
+        finally:
+            coverage.steps += log.used
         coverage.whole += is_whole
         if not is_whole:
             coverage.partly += 1

@@ -88,7 +88,7 @@ def test_a_program_is_checked(tmp_path):
         assert all(f"`{key}`" in docs for key in entry), "docs/guides/checks.md does not describe the file"
 
 
-@pytest.mark.parametrize(("steps", "exit_code"), [(0, 4), (10, 4)])
+@pytest.mark.parametrize(("steps", "exit_code"), [(0, 0), (10, 4)])
 def test_a_clean_program_keeps_its_exit_code(tmp_path, steps, exit_code):
     (tmp_path / "program.py").write_text(PROGRAM[: PROGRAM.index("    for _")] + "    clean[400, 4](np.zeros(9))\n")
     with open(tmp_path / "program.py", "a") as file:
@@ -142,7 +142,8 @@ def test_results_are_those_of_the_program():
 
     @cuda.jit
     def raises(x):
-        raise ValueError("wrong")
+        if x[0] == 0:
+            raise ValueError("wrong")
 
     checks = Checks(steps=300)
     with checks.active():
@@ -158,6 +159,9 @@ def test_results_are_those_of_the_program():
         assert [found.finding.array for found in checks.found.values()] == ["y"]
     scale[1, 4](x, y, 4)
     assert checks.num_launches == 4
+    assert {name: kernel.steps > 0 for (name, _), kernel in checks.coverage.items()} == {
+        "scale": True, "spin": False, "raises": True,
+    }  # fmt: skip
     summary = checks.summary()
     assert "not checked: 'spin': its threads wait for each other" in summary and "'raises'" not in summary
 
