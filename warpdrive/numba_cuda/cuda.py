@@ -62,6 +62,7 @@ from warpdrive.numba_cuda.driver import (
 from warpdrive.numba_cuda.elementwise import Reduce as Reduce
 from warpdrive.numba_cuda.errors import CudaSupportError as CudaSupportError, KernelRuntimeError as KernelRuntimeError
 from warpdrive.numba_cuda.members import members as _members
+from warpdrive.numba_cuda.memory import registered as _registered
 from warpdrive.numba_cuda.streams import Event, Stream, event_elapsed_time as event_elapsed_time
 
 __path__: list[str] = []
@@ -165,9 +166,14 @@ def pinned(*arylist: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def mapped(*arylist: Any, stream: Any = 0) -> Iterator[Any]:
-    """Return a context manager whose value is a device array with the memory of a host array, or a list of them."""
+    """Return a context manager whose value is a device array with the memory of a host array, or a list of them.
+
+    The memory of contiguous arrays is device memory within the context.
+    """
+    kept = [_registered(array.view()) for array in arylist if array.flags.forc]
     found = [devicearray.DeviceNDArray._of(array, stream) for array in arylist]
     yield found[0] if len(found) == 1 else found
+    del kept  # until here, as registrations end with the last reference
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from warpdrive.numba_cuda.errors import (
     LinkerError as LinkerError,
     NvrtcError as NvrtcError,
 )
-from warpdrive.numba_cuda.memory import MemoryPointer as MemoryPointer, new_array
+from warpdrive.numba_cuda.memory import MemoryPointer as MemoryPointer, new_array, registered
 from warpdrive.numba_cuda.streams import Event, Stream, event_elapsed_time as event_elapsed_time, external_stream
 
 COMPUTE_CAPABILITY = (7, 5)
@@ -181,7 +181,7 @@ class Context:
         Returns:
             The memory.
         """
-        return MemoryPointer(owner.reshape(-1, order="A").view("u1"))
+        return MemoryPointer(registered(owner.reshape(-1, order="A").view("u1")))
 
     def create_stream(self) -> Stream:
         """Return a new stream."""

@@ -13,7 +13,8 @@ from warpdrive.numba_cuda.errors import INVALID_VALUE, CudaAPIError
 
 Array = npt.NDArray[Any]
 
-_allocations: WeakValueDictionary[int, Array] = WeakValueDictionary()
+_allocations: WeakValueDictionary[tuple[int, int], Array] = WeakValueDictionary()
+"""Arrays by address and identity: mapped arrays can be parts of others."""
 
 
 class MemoryPointer:
@@ -87,9 +88,9 @@ def new_array(shape: Any, dtype: Any, strides: Any = None, order: Any = "C") -> 
 
 
 def registered(array: Array) -> Array:
-    """Register the memory of a contiguous array as device memory, and return the array."""
+    """Register the memory of a contiguous array as device memory while the array exists, and return the array."""
     if array.size:
-        _allocations[address_of(array)] = array
+        _allocations[address_of(array), id(array)] = array
     return array
 
 
@@ -117,7 +118,7 @@ def found_at(address: int, size: int) -> Array:
     """
     if not size:
         return np.empty(0, np.uint8)
-    for start, owner in list(_allocations.items()):
+    for (start, _), owner in list(_allocations.items()):
         if start <= address and address + size <= start + owner.nbytes:
             whole: Array = owner.reshape(-1, order="A").view(np.uint8)
             return whole[address - start : address - start + size]

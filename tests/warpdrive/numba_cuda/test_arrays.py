@@ -130,7 +130,11 @@ def test_memory_of_host_and_device(cuda):
     host = np.zeros(4)
     with cuda.pinned(host), cuda.mapped(host) as mapped:
         increment[1, 4](mapped)
-    assert host.tolist() == [1] * 4
+        increment[1, 4](cuda.as_cuda_array(mapped))
+        assert int(mapped.gpu_data) == host.ctypes.data
+    assert host.tolist() == [2] * 4
+    with pytest.raises(cuda.cudadrv.driver.CudaAPIError, match="not memory of this device"):
+        assert mapped.gpu_data
     assert cuda.device_array((2, 3), np.int16, strides=(8, 2)).strides == (8, 2)
     with pytest.raises(ValueError, match="order"):
         cuda.device_array(3, order="X")
