@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +12,15 @@ from warpdrive.backends.host.debug_checks import NOTES
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.faults import Fault, Raised
 
+_in_use = threading.RLock()
+"""Lock of ``NOTES`` and ``sys.unraisablehook``; a signal handler can launch a kernel within a launch."""
+
 
 def raising(run: Callable[[], None], faults: Sequence[Fault]) -> Callable[[], None]:
     """Return a function that runs a launch and raises :class:`KernelError` if the kernel raised one of its ``faults``.
 
     Machine code cannot raise through the threads that run it: numba passes the exception to ``sys.unraisablehook``, and
-    the part of the launch in which it occurred ends there.
+    the part of the launch in which it occurred ends there. Launches in other threads wait for each other.
     """
 
     def launch() -> None:
@@ -27,15 +32,17 @@ def raising(run: Callable[[], None], faults: Sequence[Fault]) -> Callable[[], No
             else:
                 before(unraisable)
 
-        NOTES.clear()
-        before, sys.unraisablehook = sys.unraisablehook, note
-        try:
-            run()
-        finally:
-            sys.unraisablehook = before
+        with _in_use:
+            NOTES.clear()
+            before, sys.unraisablehook = sys.unraisablehook, note
+            try:
+                run()
+            finally:
+                sys.unraisablehook = before
+            notes = list(NOTES)
         if failures:
-            if NOTES:  # of the first thread of the first block that has failed
-                code, *words = min(NOTES, key=lambda words: (*words[6:3:-1], *words[3:0:-1]))
+            if notes:  # of the first thread of the first block that has failed
+                code, *words = min(notes, key=lambda words: (*words[6:3:-1], *words[3:0:-1]))
                 thread, block, values = (tuple(words[place : place + 3]) for place in (0, 3, 6))
                 raised = Raised(faults[code], (thread, block), values)  # type: ignore[arg-type]
             else:
@@ -45,3 +52,13 @@ def raising(run: Callable[[], None], faults: Sequence[Fault]) -> Callable[[], No
             raise error from None
 
     return launch
+
+
+def _forget_launches_after_fork() -> None:
+    """Make the child of a fork able to launch: another thread may have held the lock."""
+    global _in_use
+    _in_use = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_launches_after_fork)

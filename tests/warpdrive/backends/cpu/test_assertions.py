@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -48,6 +50,25 @@ def test_an_assertion_that_fails_raises(blocks: int, capfd: pytest.CaptureFixtur
     a[2] = 1
     checked[blocks, 4](a, np.zeros_like(a))  # the next launch is a new one
     assert capfd.readouterr().err == ""
+
+
+def test_launches_in_several_threads_raise_their_own_errors() -> None:
+    hook, raised = sys.unraisablehook, [0, 0]
+
+    def launch(number: int) -> None:
+        a = np.full(4, 1 - number, np.int32)
+        for _ in range(300):
+            try:
+                checked[1, 4](a, np.zeros_like(a))
+            except wd.KernelError:
+                raised[number] += 1
+
+    threads = [threading.Thread(target=launch, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert raised == [0, 300] and sys.unraisablehook is hook
 
 
 def test_an_assertion_without_a_message_says_what_did_not_hold() -> None:
