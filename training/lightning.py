@@ -26,11 +26,13 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from warpdrive.errors import ConfigError, TrainingError
 from warpdrive.interop.replicas import make_replicas
-from warpdrive.training.algorithms.base import BeforeStep, take_step
+from warpdrive.training.algorithms.base import Algorithm, BeforeStep, take_step
 from warpdrive.training.algorithms.custom import CustomConfig
 from warpdrive.training.checkpoint.checkpoint import Checkpoint
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.distributed.bootstrap import stay_alone
+from warpdrive.training.distributed.process_group import ProcessGroup
+from warpdrive.training.models.running_moments import RunningMoments
 from warpdrive.training.runtime.torch_threads import torch_threads
 from warpdrive.training.trainer import Trainer
 
@@ -50,7 +52,9 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
 
     With several devices each process has an equal part of the replicas, by their global indices, and gradients are
     averaged in every step (strategy ``ddp``; with several policies, or critics apart from the policy,
-    ``ddp_find_unused_parameters_true``). Advantages are normalised, and minibatches sampled, within each process.
+    ``ddp_find_unused_parameters_true``). Running means and variances of observations, returns and rewards are those of
+    all processes. Advantages are normalised, minibatches sampled, and returns of agents that have left the episode
+    estimated, within each process.
 
     Args:
         source: A run configuration, as accepted by ``load_config``. ``trainer.num_envs``, ``trainer.train_batch_size``
@@ -91,6 +95,8 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
         self._engine = self._make_engine()
         for tag, policy in self._engine.policies.items():
             policy.algorithm.optimizer_step = self._descend
+            if self.trainer.world_size > 1:
+                self._share_moments(policy.algorithm)
             self.models[tag.replace(".", "_")] = policy.model
 
     def configure_callbacks(self) -> list[Callback]:
@@ -170,6 +176,14 @@ class WarpDriveModule(LightningModule):  # type: ignore[misc]
             )
         return Trainer(env, raw, device_id=env.device.index or 0)
 
+    def _share_moments(self, algorithm: Algorithm[Any]) -> None:
+        """Make running moments include the rows of all processes."""
+        processes = _Processes(self.trainer.strategy)
+        parts = [part for part in algorithm.parts().values() if isinstance(part, nn.Module)]
+        for module in nn.ModuleList([algorithm.model, *parts]).modules():
+            if isinstance(module, RunningMoments):
+                module.process_group = processes
+
     def _descend(
         self,
         loss: Tensor,
@@ -221,6 +235,18 @@ class RolloutData(LightningDataModule):  # type: ignore[misc]
     def train_dataloader(self) -> DataLoader[int]:
         """Return a loader of consecutive rollouts."""
         return DataLoader(_Rollouts(self.module.engine), batch_size=None)
+
+
+class _Processes(ProcessGroup):
+    """Processes of a strategy of Lightning; of the collectives only the one that running moments need."""
+
+    def __init__(self, strategy: Any) -> None:
+        self.strategy = strategy
+        self.rank, self.world_size = strategy.global_rank, strategy.world_size
+
+    def all_gather(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See ``ProcessGroup``; the number of rows is equal in all processes."""
+        return {name: self.strategy.all_gather(value).flatten(0, 1) for name, value in rows.items()}
 
 
 class _OnException(Callback):  # type: ignore[misc]

@@ -177,14 +177,15 @@ from test_lightning import WHOLE_BATCHES, fit, module_of, weights
 torch.set_num_threads(1)
 module = module_of("cartpole", [*WHOLE_BATCHES, *{options!r}])
 fit(module, devices=2, strategy={strategy!r})
-torch.save(weights(module.engine), {path!r} + str(module.trainer.global_rank))
+statistics = module.engine.policies["agent"].algorithm.returns.state_dict()
+torch.save({{**weights(module.engine), **statistics}}, {path!r} + str(module.trainer.global_rank))
 """
 
 
 @pytest.mark.parametrize(
     ("options", "strategy"),
     [
-        ((), "ddp"),
+        (("policy.agent.model.normalize_observations=true", "policy.agent.normalize_returns=true"), "ddp"),
         pytest.param(
             tuple(option.format(tag="agent") for option in CRITIC),
             "ddp_find_unused_parameters_true",
@@ -198,7 +199,8 @@ def test_two_processes_train_as_one(tmp_path, options, strategy):
     program = IN_TWO.format(folder=folder, path=f"{tmp_path}/rank_", options=options, strategy=strategy)
     (tmp_path / "program.py").write_text(program)
     subprocess.run([sys.executable, str(tmp_path / "program.py")], check=True, capture_output=True, timeout=400)
-    ours = weights(own_training("cartpole", (*WHOLE_BATCHES, *options))[0])
+    trainer = own_training("cartpole", (*WHOLE_BATCHES, *options))[0]
+    ours = {**weights(trainer), **trainer.policies["agent"].algorithm.returns.state_dict()}
     for rank in range(2):
         theirs = torch.load(tmp_path / f"rank_{rank}")
         assert theirs.keys() == ours.keys()
