@@ -197,7 +197,7 @@ def in_new_process(size: str, root: Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "PYTHONPATH": str(root), "WARPDRIVE_CACHE_DIR": cache, "OMP_NUM_THREADS": "1"}
         command = [sys.executable, __file__, "--only", size]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return dict(json.loads(done.stdout))
 
 

@@ -124,9 +124,8 @@ def simulation(only: list[str]) -> list[str]:
     for case in _chosen(only):
         program = SIMULATED.format(folder=folder, name=case.name, size=case.simulated)
         environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
-        done = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-        )
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         simulator = float(done.stdout.splitlines()[-1])
         ours = getattr(programs, case.name)(case.simulated)
         ours.launch()

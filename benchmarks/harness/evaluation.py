@@ -35,4 +35,6 @@ def play(name: str, episodes: int, act: Callable[[Any], Any] | None) -> float:
             returns[number] += float(reward)
             if terminated or truncated:
                 playing.remove(number)
+    for env in envs:
+        env.close()
     return float(returns.mean())

@@ -12,11 +12,16 @@ import time
 def seconds(program: str, cache: str) -> float:
     """Run a program in a new process and return the seconds in its last line of output.
 
-    Its environment has the time of its start as ``STARTED``. Modules are compiled to bytecode once, as pip does.
+    Its environment has the time of its start as ``STARTED``. Modules are compiled to bytecode once, as pip does. Its
+    standard error is that of this process.
+
+    Raises:
+        subprocess.CalledProcessError: If the program fails.
     """
     environment = {**os.environ, "WARPDRIVE_CACHE_DIR": cache, "STARTED": str(time.time())}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return float(done.stdout.splitlines()[-1])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from targets import BEGIN, END, PAGE, TARGETS, Outcome, Target, row, table, with_results
 
 import warpdrive as wd
@@ -16,9 +17,12 @@ def test_every_environment_has_a_target() -> None:
         assert {*target.random, *([target.tag] if target.tag else [])} <= set(configs[target.config].policy)
 
 
-def test_returns_are_those_of_gymnasiums_own_episodes() -> None:
+def test_returns_are_those_of_gymnasiums_own_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cart that is always pushed the same way falls within 8 to 11 steps; the pendulum is paid for every step."""
+    closed: list[object] = []
+    monkeypatch.setattr("gymnasium.envs.classic_control.cartpole.CartPoleEnv.close", lambda env: closed.append(env))
     assert 8 <= play("CartPole-v1", 20, lambda seen: [1] * len(seen)) <= 11
+    assert len(closed) == 20
     assert 15 <= play("CartPole-v1", 100, None) <= 30  # 22, standard error 1.2
 
 

@@ -117,6 +117,7 @@ def main() -> None:
         return policy.act(np.asarray(seen).reshape(shape), deterministic=options.deterministic)
 
     returns = [play(env, act, seed) for seed in range(options.episodes)]
+    env.close()
     print(" ".join(f"{value:g}" for value in returns))
     print(f"mean return of {len(returns)} episodes in {options.game}: {np.mean(returns):.2f}")
 
