@@ -45,6 +45,8 @@ CODE = re.compile(
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(?=[)#\s])")
 PICTURE = re.compile(r"^!\[.*\]\(.*\)$", re.M)
 FORMULA = re.compile(r"\$\$(?P<display>.+?)\$\$|(?<![\\$\w])\$(?P<inline>[^\s$](?:[^$\n]*[^\s$])?)\$(?![\w$])", re.S)
+MARK = ".warpdrive-site"
+"""File in sites of this program, which may be deleted."""
 NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 WORKER = "https://unpkg.com/iframe-worker/shim"
 """Loaded by pages that are opened as files, for the search; :func:`search_without_server` takes its place."""
@@ -61,9 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     if not options.serve and not is_replaceable(options.output):
-        parser.error(
-            f"--output: {options.output} holds other files than a site, and would be emptied: name a new folder"
-        )
+        parser.error(f"--output: {options.output} is no site of this program, and would be deleted: name a new folder")
     with tempfile.TemporaryDirectory(prefix="warpdrive-docs-") as name:
         stage = Path(name)
         live = live_pages(options.live)
@@ -72,8 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def is_replaceable(output: Path) -> bool:
-    """Return True if a folder is absent, empty, or a site that was built before."""
-    return not output.exists() or not any(output.iterdir()) or (output / "index.html").is_file()
+    """Return True if a folder is absent, empty, or a site that :func:`build` wrote."""
+    return not output.exists() or not any(output.iterdir()) or (output / MARK).is_file()
 
 
 def build(stage: Path, output: Path) -> int:
@@ -84,6 +84,7 @@ def build(stage: Path, output: Path) -> int:
     print(printed if sys.stdout.isatty() else re.sub(r"\x1b\[[0-9;]*m", "", printed), end="")
     if built.returncode == 0:
         search_without_server(stage / "site")
+        (stage / "site" / MARK).touch()
         shutil.rmtree(output, ignore_errors=True)
         shutil.copytree(stage / "site", output)
         print(f"Open {output / 'index.html'} in a browser")

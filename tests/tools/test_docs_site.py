@@ -50,6 +50,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Path:
     with locked(folder.with_suffix(".lock")):
         if not folder.exists():
             assert docs_site.main(["--output", str(folder), "--live", "cartpole"]) == 0
+            assert docs_site.is_replaceable(folder)
     return folder
 
 
@@ -71,11 +72,11 @@ def test_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site: Path) -
 
 def test_other_folders_are_not_replaced_by_the_site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert docs_site.is_replaceable(tmp_path) and docs_site.is_replaceable(tmp_path / "new")
-    kept = tmp_path / "thesis.txt"
+    kept = tmp_path / "index.html"
     kept.write_text("years of work")
     with pytest.raises(SystemExit):
         docs_site.main(["--output", str(tmp_path)])
-    assert "holds other files than a site" in capsys.readouterr().err and kept.is_file()
+    assert "is no site of this program" in capsys.readouterr().err and kept.is_file()
 
 
 def test_every_page_is_in_the_navigation() -> None:
