@@ -14,6 +14,7 @@ their own are accepted.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -52,6 +53,10 @@ _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", 
 LATEST, BEST = "latest", "best"
 """Files in the folder of a run's checkpoints, each with the name of one of them."""
 Which = Literal["latest", "best"]
+
+
+class _UnreadableError(CheckpointError):
+    """A checkpoint that cannot be read, but may be undamaged: it is neither skipped nor removed."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +105,8 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         (beside / _MANIFEST).write_text(_with_checksum(manifest), encoding="utf-8")
         for path in (*beside.iterdir(), beside):
             _sync(path)
-        _remove(folder)
-        replace_file(beside, folder)
+        with _set_aside(folder):
+            replace_file(beside, folder)
         _sync(folder.parent)
     except OSError as error:
         full = no_room(error)
@@ -138,7 +143,7 @@ def _save_state(state: Mapping[str, Any], file: IO[bytes]) -> None:
 
 def _full_disk_message(folder: Path, checkpoint: Checkpoint, full: str) -> str:
     needed = _bytes_of([checkpoint.models, checkpoint.state])
-    free = shutil.disk_usage(folder.parent).free
+    free = shutil.disk_usage(next(path for path in folder.parents if path.exists())).free
     last = latest_of(folder.parent) if folder.name.startswith("step_") else None
     stays = f"; the previous checkpoint, {last}, is intact: free some space and resume from it" if last else ""
     return f"{full}: {folder} needs about {needed / 1e6:.2f} MB, but only {free / 1e6:.2f} MB are free{stays}"
@@ -294,12 +299,15 @@ def last_undamaged(checkpoints: Path) -> tuple[Path, Checkpoint] | None:
     """Return the last undamaged checkpoint of a run, or None if there is no checkpoint.
 
     Raises:
-        CheckpointError: If there are checkpoints, and all of them are damaged.
+        CheckpointError: If there are checkpoints, and all of them are damaged; or one that may be undamaged cannot be
+            read, such as one of a later version.
     """
     damage: CheckpointError | None = None
     for folder in reversed(_by_age(checkpoints)):
         try:
             return folder, read_checkpoint(folder)
+        except _UnreadableError:
+            raise
         except CheckpointError as error:
             damage = damage or error
     if damage:
@@ -319,6 +327,8 @@ def remove_incomplete(checkpoints: Path, env_steps: int) -> None:
         if _env_steps(folder) > env_steps:
             try:
                 read_checkpoint(folder)
+            except _UnreadableError:
+                raise
             except CheckpointError:
                 _remove(folder)
             else:
@@ -364,10 +374,23 @@ def _remove(folder: Path) -> None:
 
     Files that another process reads cannot be removed on Windows and from NFS: :func:`remove_incomplete` removes them.
     """
+    with _set_aside(folder):
+        pass
+
+
+@contextmanager
+def _set_aside(folder: Path) -> Iterator[None]:
+    """Rename a checkpoint, if it exists, for the block, and remove it then; after an error it has its name again."""
+    aside = _temporary_folder(folder).with_suffix(".old.part")
     if folder.exists():
-        aside = _temporary_folder(folder).with_suffix(".old.part")
         replace_file(folder, aside)
-        shutil.rmtree(aside, ignore_errors=True)
+    try:
+        yield
+    except BaseException:
+        if aside.exists():
+            replace_file(aside, folder)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:
@@ -377,6 +400,9 @@ def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # on Windows only what can be written is synced
     try:
         os.fsync(handle)
+    except OSError as error:
+        if not path.is_dir() or error.errno not in (errno.EBADF, errno.EINVAL):  # of file systems that sync no folders
+            raise
     finally:
         os.close(handle)
 
@@ -396,7 +422,9 @@ def _check_file(path: Path, manifest: _Manifest) -> None:
     """
     if not os.path.isfile(path):  # also of a name that no file can have
         raise CheckpointError(f"{one_line(str(path))}: missing from the checkpoint; {_advice(path.parent)}")
-    if _fingerprint(path) != manifest.files.get(path.name):
+    with _reading(path):
+        found = _fingerprint(path)
+    if found != manifest.files.get(path.name):
         raise CheckpointError(
             f"{path}: damaged: its checksum differs from the one in manifest.json; {_advice(path.parent)}"
         )
@@ -409,12 +437,15 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except Exception as error:
         reason = one_line(str(error), 150)
-        raise CheckpointError(f"{path}: cannot be read: {reason}; {_advice(path.parent)}") from error
+        raise _UnreadableError(f"{path}: cannot be read: {reason}; {_advice(path.parent)}") from error
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    content = path.read_bytes()
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):  # replay buffers may be larger than the free memory
+            digest.update(part)
+        return {"bytes": file.tell(), "sha256": digest.hexdigest()}
 
 
 class _Manifest(BaseModel):
@@ -457,13 +488,14 @@ def _read_manifest(folder: Path) -> _Manifest:
     try:
         text = path.read_text(encoding="utf-8")
         raw = json.loads(text)
-    except (OSError, ValueError, RecursionError):
+    except OSError as error:
+        raise _UnreadableError(f"{path}: cannot be read: {error.strerror}; {_advice(folder)}") from None
+    except (ValueError, RecursionError):
         raise CheckpointError(f"{path}: damaged; {_advice(folder)}") from None
     made_by = raw.get("format") if isinstance(raw, dict) else None
     if type(made_by) is int and made_by != _FORMAT:
-        raise CheckpointError(
-            f"{path}: found checkpoint format {shown(made_by)}, this version of WarpDrive reads {_FORMAT}"
-        )
+        kind = _UnreadableError if made_by > _FORMAT else CheckpointError
+        raise kind(f"{path}: found checkpoint format {shown(made_by)}, this version of WarpDrive reads {_FORMAT}")
     try:
         manifest = _Manifest.model_validate(raw)
     except ValidationError as error:

@@ -55,7 +55,7 @@ def write_atomically(path: Path, text: str) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             replace_file(beside, path)
-        except OSError:
+        except BaseException:
             beside.unlink(missing_ok=True)
             raise
 

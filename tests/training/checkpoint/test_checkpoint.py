@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import stat
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -151,19 +154,52 @@ def test_a_checkpoint_is_replaced_but_nothing_else_is(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 
 
-def test_a_failed_write_leaves_the_former_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("moment", ["saved", "renamed"])
+def test_a_failed_write_leaves_the_former_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
     write_checkpoint(tmp_path / "one", example(1.0))
+    rename = os.replace
 
     def no_space(*arguments: Any, **options: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(torch, "save", no_space)
+    def replace_unless_new(source: Path, target: Path) -> None:
+        return no_space() if (source / "manifest.json").stat().st_mtime > former else rename(source, target)
+
+    if moment == "saved":
+        monkeypatch.setattr(torch, "save", no_space)
+    else:
+        former = (tmp_path / "one" / "manifest.json").stat().st_mtime
+        monkeypatch.setattr(os, "replace", replace_unless_new)
     with pytest.raises(
         CheckpointError, match=r"no space left on device: .*one needs about 0\.00 MB, but only .* are free"
     ):
         write_checkpoint(tmp_path / "one", example(2.0))
     assert read_checkpoint(tmp_path / "one").models["tagger"]["weight"][0, 0] == 1.0
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_a_full_disk_is_told_where_there_is_no_folder_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_space(*arguments: Any, **options: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", no_space)
+    with pytest.raises(CheckpointError, match=r"no space left on device: .*one needs about"):
+        write_checkpoint(tmp_path / "new" / "one", example())
+
+
+def test_file_systems_that_sync_no_folders_have_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync = os.fsync
+
+    def sync_files(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(22, "Invalid argument")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", sync_files)
+    write_checkpoint(tmp_path / "one", example())
+    assert read_checkpoint(tmp_path / "one").config == example().config
 
 
 @pytest.mark.skipif(os.name == "nt", reason="limits of files")
@@ -233,6 +269,39 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "one" / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
     with pytest.raises(CheckpointError, match="found checkpoint format 99"):
         read_checkpoint(tmp_path / "one")
+
+
+@pytest.mark.parametrize("cause", ["a later version", "the disk"])
+def test_what_may_be_undamaged_is_neither_skipped_nor_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: str
+) -> None:
+    last = run_with_two(tmp_path)
+    if cause == "the disk":
+        fingerprint = checkpoint._fingerprint
+
+        def unreadable(path: Path) -> dict[str, Any]:
+            if path.parent == last:
+                raise OSError(5, "Input/output error")
+            return fingerprint(path)
+
+        monkeypatch.setattr(checkpoint, "_fingerprint", unreadable)
+    else:
+        manifest = json.loads((last / "manifest.json").read_text())
+        (last / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
+    for read in (last_undamaged, lambda folder: remove_incomplete(folder, 100)):
+        with pytest.raises(CheckpointError, match=r"step_200/.*(found checkpoint format 99|Input/output error)"):
+            read(last.parent)
+    assert (last / "trainer.pt").is_file()
+
+
+def test_a_file_larger_than_the_memory_has_a_checksum(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(bytes(20_000_000))
+    tracemalloc.start()
+    found = checkpoint._fingerprint(tmp_path / "large")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == {"bytes": 20_000_000, "sha256": hashlib.sha256(bytes(20_000_000)).hexdigest()}
+    assert peak < 5_000_000
 
 
 def test_the_last_k_are_kept_by_number(tmp_path: Path) -> None:
