@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from warpdrive.errors import CheckpointError
 from warpdrive.training.checkpoint.checkpoint import Keep, latest_of, save_in_run
 from warpdrive.training.checkpoint.resume import models_of
-from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.checkpoint.run_folder import RunFolder, written
 
 if TYPE_CHECKING:
     from warpdrive.training.learner import Learner
@@ -77,15 +77,8 @@ def request_present_policy(run: RunFolder) -> None:
 def newest_policy(run: RunFolder) -> Path | None:
     """Return the newest weights of a run: a checkpoint, or a policy written on request; None if there are none yet."""
     found = [folder for parent in (run.checkpoints, run.present_policy) if (folder := latest_of(parent)) is not None]
-    return max(found, key=_written, default=None)
+    return max(found, key=written, default=None)
 
 
 def _request(folder: Path) -> Path:
     return folder / "wanted"
-
-
-def _written(folder: Path) -> int:
-    try:
-        return folder.stat().st_mtime_ns
-    except OSError:  # removed meanwhile
-        return 0

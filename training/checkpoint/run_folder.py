@@ -43,18 +43,9 @@ class RunFolder:
     @classmethod
     def create(cls, config: RunConfig) -> RunFolder:
         """Create a new folder below ``config.saving.folder`` and write ``config.yaml`` to it."""
-        parent = Path(config.saving.folder) / config.name
-        stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-        for attempt in range(1, 1000):
-            path = parent / (stamp if attempt == 1 else f"{stamp}-{attempt}")
-            try:
-                path.mkdir(parents=True)
-            except FileExistsError:
-                continue
-            run = cls(path)
-            config.save(run.config)  # with it the folder becomes a run
-            return run
-        raise FileExistsError(f"{parent}: a thousand runs were started in one second")
+        run = cls(new_folder(Path(config.saving.folder) / config.name))
+        config.save(run.config)  # with it the folder becomes a run
+        return run
 
     @staticmethod
     def check_can_create(config: RunConfig) -> None:
@@ -79,7 +70,8 @@ class RunFolder:
             CheckpointError: If another process holds the lock, or there is a link in the folder.
         """
         for path in self.path.rglob("*"):
-            check_no_link(path)
+            if self.path / "wandb" not in path.parents:  # where Weights & Biases links to its latest run and logs
+                check_no_link(path)
         with ExitStack() as stack:
             try:
                 stack.enter_context(locked(self.path, wait=False))
@@ -109,6 +101,27 @@ class RunFolder:
         write_json(self.summary, values, indent=2)
 
 
+def new_folder(parent: Path) -> Path:
+    """Create a folder below ``parent``, with the date and time as its name, and return it."""
+    stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    for attempt in range(1, 1000):
+        path = parent / (stamp if attempt == 1 else f"{stamp}-{attempt}")
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(f"{parent}: a thousand folders were created in one second")
+
+
+def written(path: Path) -> int:
+    """Return the time in nanoseconds at which a file was last written; 0 if there is none (any more)."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def find_run(run: str | Path, folder: str | Path = "runs") -> RunFolder:
     """Return the run of a run folder, of a file or checkpoint in it, or of a name: ``runs/<name>`` or just ``<name>``.
 
@@ -123,7 +136,7 @@ def find_run(run: str | Path, folder: str | Path = "runs") -> RunFolder:
         if os.path.isfile(candidate / "config.yaml"):
             return RunFolder(candidate)
     for named in (path, parent / path) if len(str(run)) <= _LONGEST_PATH else ():
-        runs = sorted(named.glob("*/config.yaml"), key=lambda config: config.stat().st_mtime_ns)
+        runs = sorted(named.glob("*/config.yaml"), key=written)
         if runs:
             return RunFolder(runs[-1].parent)
     names = sorted(child.name for child in parent.iterdir() if child.is_dir()) if parent.is_dir() else []

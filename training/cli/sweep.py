@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,13 @@ from rich.markup import escape
 from rich.text import Text
 
 from warpdrive.errors import ConfigError, nearest, shown
+from warpdrive.training.checkpoint.run_folder import new_folder
 from warpdrive.training.cli.printing import as_typed, make_console, note, say
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.config.schema import RandomConfig
 from warpdrive.training.distributed.placement import places
 from warpdrive.training.progress.console import is_live
+from warpdrive.training.runtime.atomic_write import write_json
 from warpdrive.training.runtime.interrupts import Stopped, exit_code_of, on_signal
 from warpdrive.training.sweep.engines import ENGINES, make_engine
 from warpdrive.training.sweep.report import ranked, save_picture, trial_table, write_csv
@@ -47,9 +48,9 @@ def run(options: argparse.Namespace) -> int:
     engine = make_engine(request["engine"], space, request["trials"], request["seed"], request["minimise"])
     if not options.resume:
         _check_first(request["source"], fixed, space, trust)
-    folder = Path(options.resume) if options.resume else _new_folder(config)
+    folder = Path(options.resume or new_folder(Path(config.saving.folder) / f"{config.name}_sweep"))
     if not options.resume:
-        (folder / "sweep.json").write_text(json.dumps(request, indent=2) + "\n")
+        write_json(folder / "sweep.json", request, indent=2)
     where = places(options.parallel, torch.cuda.device_count())
     console, tags = make_console(), list(config.policy)
     summary = f"{engine.trials} trials, {min(len(where), engine.trials)} at a time, in {folder}"
@@ -103,7 +104,7 @@ _REQUEST: dict[str, Callable[[Any], bool]] = {
 
 def _stored(folder: str) -> dict[str, Any]:
     try:
-        request = json.loads((Path(folder) / "sweep.json").read_text())
+        request = json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         raise ConfigError(f"--resume: found no sweep in {shown(folder)} (no sweep.json)") from None
     lacking = [key for key in _REQUEST if key not in request] if isinstance(request, dict) else ["a sweep"]
@@ -141,19 +142,6 @@ def _check_first(source: str, fixed: Sequence[str], space: Space, trust: bool | 
     for key, values in ends.items():
         for value in values:
             load_config(source, [*fixed, *as_overrides(first | {key: value})], trust=trust)
-
-
-def _new_folder(config: RunConfig) -> Path:
-    stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    parent = Path(config.saving.folder) / f"{config.name}_sweep"
-    for attempt in range(1, 1000):
-        folder = parent / (stamp if attempt == 1 else f"{stamp}-{attempt}")
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return folder
-    raise FileExistsError(f"{parent}: a thousand sweeps were started in one second")
 
 
 def _print_end(console: Console, folder: Path, best: Trial | None, whole: bool) -> None:

@@ -39,7 +39,7 @@ class MetricsLog:
         """Log ``metrics`` at ``env_steps``; NaN values become empty cells."""
         if not metrics.keys() <= set(self._columns):
             self._widen([name for name in metrics if name not in self._columns])
-        row = {name: repr(value) for name, value in metrics.items() if not math.isnan(value)}
+        row = {name: _cell(value) for name, value in metrics.items()}
         with writing(self._path):
             csv.writer(self._file).writerow([env_steps, *(row.get(name, "") for name in self._columns)])
             self._file.flush()
@@ -63,7 +63,7 @@ class MetricsLog:
         for row in rows:
             if row[0] == of_row:
                 for name, value in (metrics or {}).items():
-                    row[header.index(name)] = repr(value)
+                    row[header.index(name)] = _cell(value)
         whole = io.StringIO(newline="")
         csv.writer(whole).writerows([header, *rows])
         self._file.close()
@@ -81,6 +81,10 @@ class MetricsLog:
                 stack.callback(sink.close)
             stack.enter_context(writing(self._path))
             self._file.close()
+
+
+def _cell(value: float) -> str:
+    return "" if math.isnan(value) else repr(value)
 
 
 def memory_gib(device: torch.device) -> float:

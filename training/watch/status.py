@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import time
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from warpdrive.errors import WarpDriveError
-from warpdrive.training.checkpoint.run_folder import RunFolder
+from warpdrive.training.checkpoint.run_folder import RunFolder, written
 from warpdrive.training.config.yaml import read_yaml
 from warpdrive.training.watch.curves import Curves
 
@@ -29,7 +28,7 @@ def state_of(run: RunFolder, curves: Curves) -> tuple[str, str]:
     if summary is not None:
         parts = (str(summary.get(key) or "") for key in ("status", "message"))
         return "ended", ": ".join(part for part in parts if part)
-    silence = time.time() - max(_written(path) for path in (run.config, run.metrics))
+    silence = time.time() - max(map(written, (run.config, run.metrics))) * 1e-9
     if not run.is_in_progress and silence > _JUST_WRITTEN:
         return "ended", "its process is gone and wrote no summary"
     speed = curves.newest.get("perf/env_steps_per_second", 0.0)
@@ -41,11 +40,11 @@ def state_of(run: RunFolder, curves: Curves) -> tuple[str, str]:
 
 def settings_of(run: RunFolder) -> dict[str, Any]:
     """Return the policy tags and the environment steps of a run; empty while its configuration cannot be read."""
-    return _settings(run, _written(run.config))
+    return _settings(run, written(run.config))
 
 
 @lru_cache(maxsize=1)
-def _settings(run: RunFolder, written: float) -> dict[str, Any]:
+def _settings(run: RunFolder, changed: int) -> dict[str, Any]:
     try:
         config = read_yaml(run.config)
         trainer, policies = config["trainer"], config["policy"]
@@ -64,10 +63,3 @@ def _summary(run: RunFolder) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _written(path: Path) -> float:
-    try:
-        return float(path.stat().st_mtime)
-    except OSError:
-        return 0.0

@@ -18,7 +18,7 @@ from warpdrive.training.config.load import load_config
 from warpdrive.training.reports import TrainingSummary
 from warpdrive.training.run.metrics import MetricsLog
 from warpdrive.training.run.sinks.tensorboard import TensorBoardEvents
-from warpdrive.training.runtime.atomic_write import writing
+from warpdrive.training.runtime.atomic_write import write_atomically, writing
 
 
 @pytest.fixture
@@ -48,6 +48,20 @@ def test_a_run_is_found_by_folder_checkpoint_and_name(run: RunFolder, tmp_path: 
     assert find_run(older).path == older
 
 
+def test_a_run_is_found_beside_one_that_is_removed_meanwhile(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    glob = Path.glob
+    monkeypatch.setattr(Path, "glob", lambda path, pattern: [*glob(path, pattern), path / "gone" / "config.yaml"])
+    assert find_run(run.path.parent).path == run.path
+
+
+def test_links_of_weights_and_biases_are_allowed(run: RunFolder) -> None:
+    (run.path / "wandb" / "run-1" / "logs").mkdir(parents=True)
+    (run.path / "wandb" / "latest-run").symlink_to("run-1")
+    (run.path / "wandb" / "run-1" / "logs" / "debug-core.log").symlink_to(run.path.parent / "elsewhere")
+    with run.lock():
+        pass
+
+
 def test_an_unknown_run_gets_the_nearest_name(run: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         find_run("tag_gridwrld", tmp_path / "runs")
@@ -68,10 +82,12 @@ def test_the_columns_of_the_metrics_are_those_of_the_first_row(tmp_path: Path) -
         log.write(100, {"losses/value_loss/tagger": 0.1, "charts/episodic_return/tagger": math.nan})
         log.write(200, {"charts/episodic_return/tagger": 1 / 3, "losses/value_loss/tagger": 0.2})
         rows = list(csv.DictReader(path.open()))  # readable during the run
+        log.amend(200, {"losses/value_loss/tagger": 0.5, "eval/episodes": math.nan})
     assert rows == [
         {"env_steps": "100", "losses/value_loss/tagger": "0.1", "charts/episodic_return/tagger": ""},
         {"env_steps": "200", "losses/value_loss/tagger": "0.2", "charts/episodic_return/tagger": repr(1 / 3)},
     ]
+    assert path.read_text().splitlines()[2] == f"200,0.5,{1 / 3!r},"
 
 
 def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
@@ -116,6 +132,12 @@ def test_tensorboard_drops_the_steps_that_a_resumed_run_repeats(tmp_path: Path) 
         file.rename(tmp_path / f"tfevents.{part}")  # files are read in the order of their names, of whole seconds
     read = EventAccumulator(str(tmp_path)).Reload()
     assert [e.step for e in read.Scalars("value")] == [100, 200, 250, 350]
+
+
+def test_nothing_is_left_of_a_text_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(tmp_path / "a", "\ud800")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")

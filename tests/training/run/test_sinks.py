@@ -16,6 +16,7 @@ from warpdrive.errors import ConfigError
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import load_config
 from warpdrive.training.run.sinks.configured import check_sinks, log_replay, sinks_of
+from warpdrive.training.run.sinks.sink import run_id
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -86,6 +87,15 @@ def test_a_resumed_run_goes_on_in_the_same_one(sections: Sections, trainer_of: T
     first, second = wandb.runs
     assert first.settings["id"] == second.settings["id"] and second.settings["resume"] == "allow"
     assert [metrics["env_steps"] for metrics in second.logged] == [400]
+
+
+def test_a_run_has_one_name_from_wherever_it_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunFolder(tmp_path / "2026-11-30")
+    (run.path / "checkpoints").mkdir(parents=True)
+    config = load_config("cartpole")
+    for folder, path in ((run.path, "."), (run.checkpoints, "..")):
+        monkeypatch.chdir(folder)
+        assert run_id(config, RunFolder(Path(path))) == run_id(config, run) == "cartpole-2026-11-30"
 
 
 def test_it_is_finished_when_the_run_fails(sections: Sections, trainer_of: TrainerOf, wandb: StandIn) -> None:

@@ -12,7 +12,7 @@ from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import RunConfig
 from warpdrive.training.config.schema import MlflowConfig
 from warpdrive.training.config.yaml import flat
-from warpdrive.training.run.sinks.sink import package, run_id, without_nan
+from warpdrive.training.run.sinks.sink import package, run_id, run_title, without_nan
 
 _TAG = "warpdrive.run"
 """Tag with which a resumed run is found again."""
@@ -42,7 +42,7 @@ class MlflowRun:
             self._run_id = known[0].info.run_id
             client.update_run(self._run_id, status="RUNNING")
             return
-        made = client.create_run(experiment_id, tags={_TAG: identifier}, run_name=f"{config.name}/{run.path.name}")
+        made = client.create_run(experiment_id, tags={_TAG: identifier}, run_name=run_title(config, run))
         self._run_id = made.info.run_id
         params = [
             self._mlflow.entities.Param(_name(key), str(value)[:_MAX_LENGTH])

@@ -55,4 +55,9 @@ def without_nan(metrics: Mapping[str, float]) -> dict[str, float]:
 
 def run_id(config: RunConfig, run: RunFolder) -> str:
     """Return an identifier of a run, equal after resuming: name and folder, of letters, digits and ``-``."""
-    return re.sub(r"\W", "-", f"{config.name}-{run.path.name}")
+    return re.sub(r"\W", "-", run_title(config, run))
+
+
+def run_title(config: RunConfig, run: RunFolder) -> str:
+    """Return the name of a run and that of its folder, which may be given as ``.``."""
+    return f"{config.name}/{run.path.resolve().name}"

@@ -9,7 +9,7 @@ from typing import Any
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import RunConfig
 from warpdrive.training.config.schema import WandbConfig
-from warpdrive.training.run.sinks.sink import package, run_id, without_nan
+from warpdrive.training.run.sinks.sink import package, run_id, run_title, without_nan
 
 
 class WandbRun:
@@ -29,7 +29,7 @@ class WandbRun:
             group=settings.group,
             tags=settings.tags,
             mode=settings.mode,
-            name=f"{config.name}/{run.path.name}",
+            name=run_title(config, run),
             id=run_id(config, run),
             resume="allow",
             dir=str(run.path),
