@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,12 @@ class BestCheckpoint:
         return None if self.state is None else self.checkpoints / f"step_{self.env_steps}"
 
     def is_new(self, report: EvaluationReport) -> bool:
-        """Return True if an evaluation is better than all before, and record it as the best."""
+        """Return True if an evaluation is better than all before, and record it as the best; NaN never is."""
         value = report.result.metrics()[self.metric]
         sign = 1 if self.mode == "max" else -1
-        if not self.wanted or (self.state is not None and sign * value <= sign * self.state["value"]):
+        if not self.wanted or math.isnan(value):
+            return False
+        if self.state is not None and sign * value <= sign * self.state["value"]:
             return False
         self.state = {"metric": self.metric, "mode": self.mode, "value": value, "env_steps": report.env_steps}
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import signal
 from collections.abc import Callable
@@ -17,10 +18,14 @@ from paths import SUPPORT
 
 import warpdrive as wd
 from warpdrive.errors import CheckpointError, ConfigError
+from warpdrive.training.checkpoint.best import BestCheckpoint
 from warpdrive.training.checkpoint.checkpoint import find_checkpoint, read_checkpoint
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
+from warpdrive.training.evaluation import EvaluationResult
 from warpdrive.training.reports import EvaluationReport, UpdateReport
+from warpdrive.training.run import log
+from warpdrive.training.runtime.host_copy import HostCopy
 from warpdrive.training.trainer import Trainer
 
 Sections = Callable[..., dict[str, Any]]
@@ -128,6 +133,32 @@ def test_an_evaluation_that_was_under_way_is_made_again(sections: Sections, trai
     assert trainer.env_steps == 800 and trainer.run_state.evaluation_under_way
     trainer.train()
     assert rows_of(run) == expected
+
+
+def test_a_checkpoint_follows_the_row_of_its_weights(
+    sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU the numbers of a row arrive later; a run that is killed after the checkpoint has the row."""
+
+    class LateCopy(HostCopy):
+        def __init__(self, tensors: Any) -> None:
+            super().__init__(tensors)
+            self.is_here = False
+
+    class Rows(wd.Callback):
+        def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+            assert f"step_{rows_of(path.parents[1])[-1]['env_steps']}" == path.name
+
+    monkeypatch.setattr(log, "HostCopy", LateCopy)
+    trainer_of(sections(total_steps=800), *EVERY_SECOND, "trainer.evaluation.beside=true").train(callbacks=[Rows()])
+
+
+def test_an_evaluation_without_a_result_is_never_the_best(tmp_path: Path) -> None:
+    config = load_config("cartpole", ["saving.keep_best=true", "trainer.evaluation.every=1"])
+    best = BestCheckpoint(tmp_path, config, None)
+    for steps, value, is_new in ((1, math.nan, False), (2, 1.0, True), (3, math.nan, False), (4, 2.0, True)):
+        result = EvaluationResult(5, {"agent": value}, {"agent": 0.0}, 10.0, 1.0)
+        assert best.is_new(EvaluationReport(1, steps, result, 0.1)) == is_new
 
 
 @pytest.mark.parametrize("beside", [False, True])
