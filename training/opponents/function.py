@@ -9,7 +9,7 @@ import torch
 from gymnasium import Space, spaces
 from torch import Tensor
 
-from warpdrive.errors import ActionError
+from warpdrive.errors import ActionError, one_line
 from warpdrive.observations import Observations
 from warpdrive.training.models.base import Actor, observations_of
 from warpdrive.training.opponents.base import Opponent
@@ -79,7 +79,11 @@ class FunctionActor(Actor):
                     means = returned.reshape(*agents, -1)
                     return torch.cat([means, torch.full_like(means, _EXACTLY)], dim=-1)
             elif not returned.is_floating_point() and returned.shape == (*agents, *(space.shape or ())):
-                return _certain(returned, where, space)
+                try:
+                    return _certain(returned, where, space)
+                except RuntimeError as error:  # of an index; a GPU does not tell
+                    what = f"returned actions outside of {space}: {one_line(str(error))}"
+                    raise ActionError(f"policy '{tag}': {self.name} {what}") from None
         kind = "floats" if isinstance(space, spaces.Box) else "integers"
         found = repr(returned)
         if isinstance(returned, Tensor):

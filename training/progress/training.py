@@ -44,7 +44,8 @@ class TrainingProgress(Callback):
 
     def on_evaluation_progress(self, trainer: Trainer, done: int, episodes: int) -> None:
         """See :class:`Callback`."""
-        self._view.evaluating(done, episodes)
+        with suppress(OSError):
+            self._view.evaluating(done, episodes)
 
     def on_evaluate(self, trainer: Trainer, report: EvaluationReport) -> None:
         """See :class:`Callback`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TypeVar
@@ -74,7 +74,8 @@ class WorkProgress:
         with self._lock:
             self._visible = False
             if self._display is not None:
-                self._display.stop()
+                with suppress(OSError):
+                    self._display.stop()
 
     def advance(self, amount: int = 1) -> None:
         """Count ``amount`` more units as done."""
@@ -101,16 +102,20 @@ class WorkProgress:
                 self._show()
 
     def _show(self) -> None:
-        if self._display is None:
-            self._print_line()
-            return
+        with suppress(OSError):  # a terminal that was closed is no reason to stop
+            if self._display is None:
+                self._print_line()
+            else:
+                self._show_bar(self._display)
+
+    def _show_bar(self, display: Display) -> None:
         if self._bar is None:
             last = [TimeElapsedColumn()] if self.total is None else [TimeRemainingColumn(), TextColumn("left")]
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(self._counted()), *last)
             self._bar = Progress(*columns, console=self._console)
             self._bar.add_task(self.description, total=self.total, completed=self.completed)
         self._bar.update(self._bar.task_ids[0], completed=self.completed)
-        self._display.show(self._bar)
+        display.show(self._bar)
 
     def _counted(self) -> str:
         if self.total is None:

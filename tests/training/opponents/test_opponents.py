@@ -17,6 +17,7 @@ from warpdrive.errors import ActionError, CheckpointError, ConfigError
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.opponents.elo import expected_score
+from warpdrive.training.opponents.function import FunctionActor
 from warpdrive.training.opponents.self_play import Pool, SelfPlay
 from warpdrive.training.trainer import Trainer
 
@@ -333,3 +334,9 @@ def test_what_a_function_returns_is_checked(sections: Sections, trainer_of: Trai
     )
     with pytest.raises(ActionError, match=told):
         trainer.collect()
+    for action in (-1, 3):
+        actor = FunctionActor(lambda observations, env, tag, action=action: torch.full((20, 2), action))
+        with pytest.raises(
+            ActionError, match=rf"policy 'odd': .* returned actions outside of Discrete.*index {action}"
+        ):
+            actor.act(trainer.env, "odd")

@@ -57,6 +57,25 @@ def test_elsewhere_than_on_a_terminal_lines_are_printed():
     assert "100%" in last, "the last report is always shown"
 
 
+def test_a_terminal_that_was_closed_ends_nothing():
+    class Terminal(io.StringIO):
+        is_closed = False
+
+        def write(self, text):
+            if self.is_closed:
+                raise OSError(5, "Input/output error")
+            return super().write(text)
+
+    log = Terminal()
+    with TrainingProgress("tag", Console(file=log)) as show:
+        log.is_closed = True
+        show.on_evaluation_progress(None, 5, 50)
+    work = WorkProgress("evaluating", 40, "episodes", Console(file=log))
+    work._begin()
+    work.advance()
+    assert work.completed == 1
+
+
 def test_a_terminal_shows_a_bar_and_the_numbers():
     screen = io.StringIO()
     with TrainingProgress("tag", Console(file=screen, force_terminal=True, width=100)) as show:
