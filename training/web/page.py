@@ -150,7 +150,7 @@ def web_page(env: EnvWrapper, policies: Mapping[str, TrainedPolicy], options: Pa
         "shapesPerAgent": int(environment.shapes_per_agent),
         "canDraw": environment.draw is not None,
         "episodeLength": int(environment.episode_length),
-        "seed": env.seed,
+        "seed": str(env.seed),  # numbers of JavaScript have 53 bits
         "replicas": int(options.replicas),
         "maxReplicas": max(1, min(_MOST_REPLICAS, _MAX_SHAPES // max(shapes, 1))),
         "stepsPerSecond": float(options.steps_per_second),
@@ -220,6 +220,8 @@ def _check_control(environment: Any, space: spaces.Space[Any], combination: Any,
         fits = isinstance(action, Mapping) and all(
             isinstance(place, int)
             and 0 <= place < count
+            and isinstance(value, int | float if isinstance(space, spaces.Box) else int)
+            and -math.inf < value < math.inf
             and (isinstance(space, spaces.Box) or 0 <= value < limits[place])
             for place, value in action.items()
         )
@@ -252,7 +254,7 @@ def _settable(env: EnvWrapper, program: Program) -> list[dict[str, Any]]:
     ]
     for name in per_replica_attributes(environment):
         values = env.ctx[name]
-        if values.dim() == 1 and values.is_floating_point():
+        if values.dim() == 1 and values.is_floating_point() and values[0].isfinite():
             found.append({"name": name, "value": float(values[0])})
     return found
 

@@ -141,7 +141,7 @@ def learned_by(config: RunConfig, tag: str) -> str | None:
     """Return the policy tag whose trained policy acts for the agents of a tag; None if there is none."""
     settings = config.policy[tag]
     learned = settings.of if isinstance(settings, SelfPlayConfig) else tag
-    return learned if learned is not None and isinstance(config.policy[learned], LearningConfig) else None
+    return learned if isinstance(config.policy.get(learned), LearningConfig) else None
 
 
 def _replicas(config: RunConfig, seed: int, folder: Path | None, trust: bool) -> EnvWrapper:

@@ -37,7 +37,7 @@ def page(body: Path, scripts: Sequence[Path], title: str, data: Mapping[str, Any
         "title": escape(title),
         "style": _joined([_SHARED.with_suffix(".css"), body.with_suffix(".css")]),
         "script": _joined([_SHARED.with_suffix(".js"), *scripts]),
-        "data": text.replace("</", "<\\/"),
+        "data": text.replace("<", "\\u003c"),  # neither "</script>" nor "<!--<script>" of a name is one of the page
     }
     html = _joined([_SHARED.with_suffix(".html")]).replace("{{body}}", _joined([body]).rstrip())
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], html)  # one pass: titles are taken literally

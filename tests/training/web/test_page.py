@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from browser import Opened, browser, opened  # noqa: F401 (fixtures)
 from gymnasium import spaces
 
@@ -21,10 +24,12 @@ from warpdrive.training.checkpoint.checkpoint import Checkpoint, read_models, wr
 from warpdrive.training.checkpoint.space_description import describe_space
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
+from warpdrive.training.config.schema import RunConfig
 from warpdrive.training.trainer import make_env
+from warpdrive.training.web import page as page_module
 from warpdrive.training.web.game import Game
 from warpdrive.training.web.page import PageOptions, WebPage, controls_of, web_page
-from warpdrive.training.web.source import source_of
+from warpdrive.training.web.source import learned_by, source_of
 
 HIDDEN = [f"policy.{tag}.model.hidden=[8]" for tag in ("tagger", "runner")]
 READY = "window.warpdrive && warpdrive.game"
@@ -66,7 +71,11 @@ def values(tab: Any, name: str) -> np.ndarray:
     return np.array(tab.evaluate(f"Array.from(warpdrive.game.values('{name}'))"))
 
 
+DATA = re.compile(r'<script id="data" type="application/json">(.*?)</script>')
+
+
 def test_a_page_is_small_and_needs_nothing_else(page: WebPage) -> None:
+    assert "<" not in DATA.search(page.html)[1], "names that begin a comment or a script would hide the end"  # type: ignore[index]
     assert len(page.html) < 300_000
     assert not re.search(r"https?://|import |src=|<link", page.html)
     assert page.policies == ["tagger", "runner"]
@@ -199,6 +208,8 @@ def test_seed_replicas_and_constants_are_the_readers(file: Path, opened: Opened)
     tab.press("#replicas", "Enter")
     assert values(tab, "sampler.rng").reshape(3, -1, 4)[:, 0, [0, 2]].tolist() == [[99, 0], [99, 1], [99, 2]]
     assert first[0, 0, 0] == 11
+    wrong = ready(opened(f"{tab.url.split('#')[0]}#seed=x&replicas=2.6"))
+    assert values(wrong, "sampler.rng").reshape(3, -1, 4)[0, 0, 0] == 11
     tab.click("summary:has-text('Constants')")
     slider = tab.get_by_label("wall_hit_penalty", exact=True)
     slider.evaluate("slider => { slider.value = 0.05; slider.dispatchEvent(new Event('input')); }")
@@ -220,6 +231,25 @@ def test_controls_are_checked() -> None:
         env.env.controls = wrong
         with pytest.raises(DefinitionError, match="environment CartPole: controls"):
             controls_of(env)
+    pushes = wd.EnvWrapper("pendulum", env_backend="cpu")
+    for value in (math.nan, math.inf, "1", np.float32(1)):
+        pushes.env.controls = {"left": {0: value}}
+        with pytest.raises(DefinitionError, match="environment Pendulum: controls"):
+            controls_of(pushes)
+
+
+def test_only_finite_constants_have_a_slider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "per_replica_attributes", lambda environment: ("length", "limit"))
+    replicas = {"length": torch.tensor([0.5, 1.0]), "limit": torch.tensor([torch.inf, 1.0])}
+    env, program = SimpleNamespace(env=CartPole(), ctx=replicas), SimpleNamespace(description={"arrays": []})
+    assert page_module._settable(env, program) == [{"name": "length", "value": 0.5}]  # type: ignore[arg-type]
+
+
+def test_past_versions_of_nobody_act_at_random() -> None:
+    policy = {"agent": {"algorithm": "self_play", "of": "nobody"}}
+    sizes = {"num_envs": 2, "train_batch_size": 20, "total_steps": 20}
+    raw = {"name": "run", "env": {"name": "cartpole"}, "trainer": sizes, "policy": policy}
+    assert learned_by(RunConfig.model_validate(raw), "agent") is None
 
 
 def test_the_command_writes_a_page_of_an_environment(
@@ -227,9 +257,13 @@ def test_the_command_writes_a_page_of_an_environment(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where there are no runs, which come first
     path = tmp_path / "cartpole.html"
-    assert main(["web", "cartpole", "env.gravity=5", "-o", str(path), "--verified-steps", "50"]) == 0
+    assert (
+        main(["web", "cartpole", "env.gravity=5", "-o", str(path), "--verified-steps", "50", "--seed", str(2**63 - 1)])
+        == 0
+    )
     assert f"{path}  (" in capsys.readouterr().out
-    data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', path.read_text())[1])  # type: ignore[index]
+    data = json.loads(DATA.search(path.read_text())[1])  # type: ignore[index]
+    assert data["seed"] == str(2**63 - 1), "which a number of JavaScript cannot be"
     assert {"name": "gravity", "value": 5.0} in data["settable"]
     assert data["verify"]["steps"] == 50
 

@@ -8,9 +8,11 @@
 
   // ---- the link: seed, replicas, changed numbers, and what people did ----
   const link = new URLSearchParams(location.hash.slice(1));
+  const asSeed = text => /^\d{1,19}$/.test(text) ? text : data.seed;
+  const asReplicas = number => Math.max(1, Math.min(data.maxReplicas, Math.round(number)));
   const settings = {
-    seed: link.get("seed") ?? String(data.seed),
-    replicas: Math.max(1, Math.min(data.maxReplicas, Number(link.get("replicas")) || data.replicas)),
+    seed: asSeed(link.get("seed") ?? ""),
+    replicas: asReplicas(Number(link.get("replicas")) || data.replicas),
     numbers: Object.fromEntries((link.get("set") || "").split(",").filter(Boolean).map(pair => pair.split(":")).map(([name, value]) => [name, Number(value)])),
   };
   /** What people did: [step, replica, agent, action or null for an agent that acts by itself again]. */
@@ -488,13 +490,11 @@
   element("verify").addEventListener("click", verify);
   element("arrays").addEventListener("toggle", refresh);
   element("seed").addEventListener("change", () => {
-    settings.seed = /^\d{1,19}$/.test(element("seed").value.trim()) ? element("seed").value.trim() : String(data.seed);
-    element("seed").value = settings.seed;
+    element("seed").value = settings.seed = asSeed(element("seed").value.trim());
     restart();
   });
   element("replicas").addEventListener("change", () => {
-    settings.replicas = Math.max(1, Math.min(data.maxReplicas, Math.round(Number(element("replicas").value)) || 1));
-    element("replicas").value = settings.replicas;
+    element("replicas").value = settings.replicas = asReplicas(Number(element("replicas").value) || 1);
     restart();
   });
   element("link").hidden = location.protocol === "about:"; // within a notebook
