@@ -45,11 +45,11 @@ CODE = re.compile(
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(?=[)#\s])")
 PICTURE = re.compile(r"^!\[.*\]\(.*\)$", re.M)
 FORMULA = re.compile(r"\$\$(?P<display>.+?)\$\$|(?<![\\$\w])\$(?P<inline>[^\s$](?:[^$\n]*[^\s$])?)\$(?![\w$])", re.S)
-MARK = ".warpdrive-site"
-"""File in sites of this program, which may be deleted."""
 NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 WORKER = "https://unpkg.com/iframe-worker/shim"
 """Loaded by pages that are opened as files, for the search; :func:`search_without_server` takes its place."""
+FILE_WORKER = Path("assets", "javascripts", "file_worker.js")
+"""Script that :func:`search_without_server` writes, by which a site that was built before is recognised."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def is_replaceable(output: Path) -> bool:
     """Return True if a folder is absent, empty, or a site that :func:`build` wrote."""
-    return not output.exists() or not any(output.iterdir()) or (output / MARK).is_file()
+    return not output.exists() or not any(output.iterdir()) or (output / FILE_WORKER).is_file()
 
 
 def build(stage: Path, output: Path) -> int:
@@ -84,7 +84,6 @@ def build(stage: Path, output: Path) -> int:
     print(printed if sys.stdout.isatty() else re.sub(r"\x1b\[[0-9;]*m", "", printed), end="")
     if built.returncode == 0:
         search_without_server(stage / "site")
-        (stage / "site" / MARK).touch()
         shutil.rmtree(output, ignore_errors=True)
         shutil.copytree(stage / "site", output)
         print(f"Open {output / 'index.html'} in a browser")
@@ -287,7 +286,7 @@ def lay_out_packages(root: Path) -> None:
 def search_without_server(site: Path) -> None:
     """Make the search work in pages opened as files: browsers load no worker from a file, but from text."""
     (worker,) = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
-    script = site / "assets" / "javascripts" / "file_worker.js"
+    script = site / FILE_WORKER
     script.write_text(
         f"const source = {json.dumps(worker.read_text(encoding='utf-8'))};\n"
         'if (location.protocol === "file:") {\n'

@@ -16,6 +16,7 @@ from pathlib import Path
 import warpdrive as wd
 from gallery import ENTRIES, PROJECT
 from warpdrive.errors import ExportError
+from warpdrive.training.runtime.atomic_write import write_atomically
 from warpdrive.training.web.page import PageOptions, web_page
 from warpdrive.training.web.source import with_fitting_pool
 
@@ -34,7 +35,7 @@ def live_pages(names: Sequence[str] = NAMES) -> dict[str, str]:
                 for outdated in KEPT.glob(f"{name}-*.html"):
                     outdated.unlink()
                 KEPT.mkdir(parents=True, exist_ok=True)
-                _kept(name).write_text(page, encoding="utf-8")
+                write_atomically(_kept(name), page)
     return {name: _kept(name).read_text(encoding="utf-8") for name in names}
 
 

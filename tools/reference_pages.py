@@ -23,7 +23,8 @@ def main() -> None:
     """Write all pages, and remove those of the API that no longer exist."""
     written = dict(pages())
     for path in set((REFERENCE / "api").glob("*.md")) - set(written):
-        path.unlink()
+        if path.read_text(encoding="utf-8").startswith(GENERATED):
+            path.unlink()
     for path, text in written.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")

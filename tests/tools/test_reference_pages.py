@@ -42,6 +42,16 @@ def test_there_are_no_other_pages_of_the_api() -> None:
     assert set((REFERENCE / "api").iterdir()) == {path for path in PAGES if path.parent.name == "api"}
 
 
+def test_pages_of_others_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "notes.md").write_text("# Notes\n")
+    (tmp_path / "api" / "former.md").write_text(f"{reference_pages.GENERATED} from a module; do not edit. -->\n")
+    monkeypatch.setattr(reference_pages, "REFERENCE", tmp_path)
+    monkeypatch.setattr(reference_pages, "pages", lambda: ())
+    reference_pages.main()
+    assert [path.name for path in (tmp_path / "api").iterdir()] == ["notes.md"]
+
+
 def test_explanations_are_of_keys_that_exist() -> None:
     algorithms = re.findall(r"^### `algorithm: (\w+)`$", KEYS, re.MULTILINE)
     names = set(re.findall(r'<a id="([^"]+)">', KEYS)) | set(algorithms)
