@@ -29,8 +29,9 @@ from warpdrive.backends.shared import cache
 from warpdrive.errors import TeamError, TrustError
 from warpdrive.private import is_private, user_folder
 from warpdrive.recording.recording import Recording
-from warpdrive.training.checkpoint.checkpoint import _with_checksum
+from warpdrive.training.checkpoint.checkpoint import _with_checksum, read_checkpoint, write_checkpoint
 from warpdrive.training.cli.main import main
+from warpdrive.training.cli.replay import _usual_output
 from warpdrive.training.config.load import load_config
 from warpdrive.training.config.named_code import check_named_code
 from warpdrive.training.config.schema import RunConfig
@@ -591,6 +592,22 @@ def test_a_run_folder_shadows_no_module(run_folder: Path) -> None:
         [sys.executable, "-m", "warpdrive", "evaluate", "."], cwd=run_folder, capture_output=True, text=True
     )
     assert done.returncode == 2 and "if you trust it" in done.stderr, done.stderr
+
+
+def test_a_checkpoint_names_no_folder_outside_of_its_run(run_folder: Path) -> None:
+    (run_folder.parent / "others").mkdir()
+    folder = run_folder / "checkpoints" / "step_20"
+    checkpoint = read_checkpoint(folder)
+    checkpoint.state["best"] = {"metric": "", "mode": "max", "value": 0.0, "env_steps": "20/../../../others"}
+    write_checkpoint(folder, checkpoint)
+    with pytest.raises(errors.CheckpointError, match=r"found best = '20/.*others', expected a number"):
+        Trainer.resume(run_folder, trust=True)
+
+
+def test_the_animation_of_a_recording_replaces_no_link(tmp_path: Path) -> None:
+    (tmp_path / "episode.gif").symlink_to("precious")
+    with pytest.raises(errors.CheckpointError, match="is a symbolic link"):
+        _usual_output(str(tmp_path / "episode.npz"))
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "config.yaml.part", "checkpoints/latest", "replay.gif"])

@@ -126,9 +126,12 @@ def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
         ValueError: If a counter is not a number.
     """
     state = checkpoint.state
-    for count in ("updates", "env_steps"):
-        if type(state[count]) is not int or state[count] < 0:
-            raise ValueError(f"found {count} = {shown(state[count])}, expected a number")
+    counts = {count: state[count] for count in ("updates", "env_steps")}
+    if state["best"] is not None:
+        counts["best"] = state["best"]["env_steps"]  # names a folder
+    for name, count in counts.items():
+        if type(count) is not int or count < 0:
+            raise ValueError(f"found {name} = {shown(count)}, expected a number")
     learner.updates, learner.env_steps, run.returns = state["updates"], state["env_steps"], state["returns"]
     run.best, run.evaluation_under_way = state["best"], state["evaluation_under_way"]
     for name, total in state.get("episodes", {}).items():  # of all processes: one has them now

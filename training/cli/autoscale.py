@@ -24,7 +24,7 @@ from warpdrive.training.cli.printing import INTERRUPTED, as_typed, make_console,
 from warpdrive.training.config.load import RunConfig, load_config
 from warpdrive.training.progress.console import is_live
 from warpdrive.training.progress.training import short
-from warpdrive.training.runtime.atomic_write import write_json
+from warpdrive.training.runtime.atomic_write import write_atomically, write_json
 
 _FOUND_BY = "# found by `warpdrive autoscale`"
 _UPDATES_OF_A_RUN = 50
@@ -75,10 +75,12 @@ def find(
         raise ConfigError(f"--output: found '{output}', expected the name of a YAML file")
     if not output.parent.is_dir():
         raise ConfigError(f"--output: found '{output}', but the folder '{output.parent}' does not exist")
-    if output.exists() and not output.read_text(encoding="utf-8", errors="replace").startswith(_FOUND_BY):
-        raise ConfigError(
-            f"--output: '{output}' already exists and was not written by autoscale: expected another name"
-        )
+    is_ours = output.exists() and output.read_text(encoding="utf-8", errors="replace").startswith(_FOUND_BY)
+    for path in (output, output.with_suffix(".json"), output.with_suffix(".png")):
+        if path.exists() and not is_ours:
+            raise ConfigError(
+                f"--output: '{path}' already exists and was not written by autoscale: expected another name"
+            )
     memory = parse_bytes(options.memory) if options.memory else None
     with _Display(console) as display:
         found = autoscale(
@@ -116,7 +118,7 @@ def _save(found: Autoscaled, output: Path) -> None:
         *consequences_of(found),
     ]
     text = _FOUND_BY + "\n# ".join(comment) + "\n"
-    output.write_text(text + output.read_text(encoding="utf-8"), encoding="utf-8")
+    write_atomically(output, text + output.read_text(encoding="utf-8"))
 
 
 def _tell(found: Autoscaled, output: Path, console: Console, then_train: bool) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -161,4 +162,6 @@ def _short(line: str) -> str:
     file, _, number = line.rpartition(":")
     if not os.path.isabs(file):
         return line
-    return f"{min(os.path.relpath(file), file, key=len)}:{number}"
+    with suppress(ValueError):  # on another drive of Windows
+        file = min(os.path.relpath(file), file, key=len)
+    return f"{file}:{number}"

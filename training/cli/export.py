@@ -16,7 +16,8 @@ def run(options: argparse.Namespace) -> int:
     which: Which = "best" if options.best else "latest"
     policy = load_policy(options.run, options.tag, which=which, trust=options.trust)
     with make_console().status("exporting and verifying the file"):
-        output = Path(f"{policy.tag}.onnx" if options.output is None else options.output)
+        # the tag of a policy from others may be a path: only its name is used
+        output = Path(Path(f"{policy.tag}.onnx").name if options.output is None else options.output)
         path = policy.export(output, action_mask=options.action_mask)
     say(f"{path}: policy '{policy.tag}', {policy.observation_space} -> {policy.action_space}")
     note(f"  inputs   {', '.join(input_names(policy, options.action_mask))}")

@@ -79,9 +79,10 @@ def _check(path: Path, episodes: int) -> None:
 def _usual_output(run: str) -> Path:
     """Return the default path of an animation: in the run's folder, or in that of the recording."""
     if is_recording(run):
-        return Path(run).with_suffix(".gif")
-    checkpoint = find_checkpoint(run)
-    inside_a_run = checkpoint.parent.name == "checkpoints"
-    output = (checkpoint.parent.parent if inside_a_run else Path(".")) / "replay.gif"
+        output = Path(run).with_suffix(".gif")
+    else:
+        checkpoint = find_checkpoint(run)
+        inside_a_run = checkpoint.parent.name == "checkpoints"
+        output = (checkpoint.parent.parent if inside_a_run else Path(".")) / "replay.gif"
     check_no_link(output)
     return output

@@ -45,7 +45,9 @@ class _Loader(yaml.SafeLoader):
         if isinstance(node, yaml.ScalarNode) and "\0" in node.value:
             raise ConfigError(f"{_line(node)}found {shown(node.value)}, expected no NUL characters")
         try:
-            return super().construct_object(node, deep)
+            found = super().construct_object(node, deep)
+            str(found if isinstance(found, int) else "")  # hexadecimal numbers may be longer than can be printed
+            return found
         except (ValueError, KeyError, AttributeError, OverflowError):
             if not isinstance(node, yaml.ScalarNode):
                 raise

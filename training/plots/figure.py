@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -58,6 +59,7 @@ class Line:
     runs: int
 
 
+@matplotlib.rc_context({"text.parse_math": False})  # names are text, also those with "$"
 def draw(runs: Sequence[LoggedRun], metrics: Sequence[str], smooth: int = 1) -> Figure:
     """Plot metrics over environment steps.
 

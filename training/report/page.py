@@ -226,8 +226,12 @@ def _replays(runs: Sequence[Contents], groups: Sequence[Group], beside: Path) ->
 
 
 def _relative(path: Path, beside: Path) -> str:
-    """Return the address of a file on a page in the folder ``beside``."""
-    return escape(quote(os.path.relpath(path, beside).replace(os.sep, "/")))
+    """Return the address of a file on a page in the folder ``beside``; on another drive of Windows, the whole one."""
+    try:
+        name = os.path.relpath(path, beside)
+    except ValueError:
+        return escape(path.resolve().as_uri())
+    return escape(quote(os.fsencode(name.replace(os.sep, "/"))))
 
 
 def _charts(charts: Iterable[Chart]) -> str:

@@ -30,5 +30,6 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None) -
         output = (contents[0].logged.folder if len(contents) == 1 else Path(".")) / NAME
         check_no_link(output)
     path = Path(output)
-    write_atomically(path, report_page(contents, path.parent))
+    page = report_page(contents, path.parent)
+    write_atomically(path, page.encode(errors="backslashreplace").decode())  # names of files may not be UTF-8
     return path

@@ -246,10 +246,12 @@ def test_where_nothing_fits_the_reason_is_told(made_up, monkeypatch, capsys):
         (["--memory", "much"], "--memory: found 'much', expected a size such as 2GiB"),
         (["-o", "found.txt"], "--output: found 'found.txt', expected the name of a YAML file"),
         (["-o", "nowhere/found.yaml"], "--output: found 'nowhere/found.yaml', but the folder 'nowhere' does not exist"),
+        (["-o", "mine.yaml"], "--output: 'mine.json' already exists and was not written by autoscale"),
         (["--min_updates", "999999999"], "which do not fit into"),
     ],
 )
 def test_wrong_options_are_told_in_a_line(made_up, capsys, options, told):
+    (made_up / "mine.json").touch()
     assert main(["autoscale", "tag_gridworld", *SMALL, *options]) == 2
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1

@@ -24,6 +24,7 @@ from waiting import wait_until
 import warpdrive
 from warpdrive.envs.tag_gridworld import TagGridworld
 from warpdrive.scene.scene import Scene
+from warpdrive.training.cli.check import _short
 from warpdrive.training.cli.main import main
 from warpdrive.training.cli.printing import as_typed, make_console
 
@@ -170,6 +171,14 @@ def test_train_says_where_the_run_is_and_what_to_do_next(trained):
 def test_suggested_commands_can_be_pasted_into_a_shell():
     folder = Path("my runs") / "für alle"
     assert shlex.split(as_typed("warpdrive", "evaluate", folder))[1:] == ["evaluate", str(folder)]
+
+
+def test_places_on_another_drive_are_whole(monkeypatch):
+    def relpath(path):
+        raise ValueError("path is on mount 'C:', start on mount 'D:'")
+
+    monkeypatch.setattr(os.path, "relpath", relpath)
+    assert [_short(place) for place in ("/a/b.py:3", "<string>:3", "nowhere")] == ["/a/b.py:3", "<string>:3", "nowhere"]
 
 
 def test_a_run_folder_in_place_of_a_configuration(trained, capsys):

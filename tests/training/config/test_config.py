@@ -318,6 +318,7 @@ def test_all_problems_are_told_at_once_with_the_file(run_yaml: Path) -> None:
         ("1: 2\n", "line 1: found the key 1, expected a name"),
         ("env: !!python/object:os.system {}\n", "line 1: not valid YAML"),
         ("name: \x00\n", "not valid YAML"),
+        (f"trainer: {{seed: 0x{'f' * 5000}}}\n", "cannot be read as YAML's 'int'"),
     ],
 )
 def test_files_that_hold_no_configuration(text: str, told: str, run_yaml: Path) -> None:

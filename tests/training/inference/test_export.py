@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 
 import warpdrive as wd
 from warpdrive.errors import ExportError
+from warpdrive.training.cli import export as command
 from warpdrive.training.cli.main import main
 from warpdrive.training.inference import export
 from warpdrive.training.inference.trained_policy import TrainedPolicy
@@ -216,3 +219,15 @@ def test_the_command_says_what_goes_in_and_comes_out(
     assert "inputs   observations_number, observations_picture, action_mask\n  outputs  actions, logits" in told
     assert main(["export", str(tmp_path / "saved"), "-o", str(path)]) == 2
     assert "several policies were trained" in capsys.readouterr().err
+
+
+def test_the_tag_of_a_policy_of_others_is_no_path(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = SimpleNamespace(tag="../up", export=lambda path, action_mask: path, observation_space="", action_space="")
+    monkeypatch.setattr(command, "load_policy", lambda *_, **__: policy)
+    for names in ("input_names", "output_names"):
+        monkeypatch.setattr(command, names, lambda *_: ())
+    options = {"tag": None, "best": False, "trust": False, "output": None, "action_mask": False}
+    assert command.run(argparse.Namespace(run="runs/others", **options)) == 0
+    assert capsys.readouterr().out.startswith("up.onnx: ")

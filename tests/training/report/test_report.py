@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import math
+import os
 import re
 import shutil
 from contextlib import nullcontext
@@ -221,13 +222,23 @@ def test_names_of_strangers_are_text(run: Path) -> None:
     (run / "evaluation.json").write_text(json.dumps([line]))
     columns = [f'"return/{evil}"'.replace('" ', '"" '), "length", "evaluation"]
     (run / "evaluation_episodes.csv").write_text(",".join(columns) + "\n1,nan,0\n2,inf,0\n")
-    (run / "machine.json").write_text(json.dumps({evil: evil}))
+    (run / "machine.json").write_text(json.dumps({evil: f"{evil}\ud800"}))
     with (run / "metrics.csv").open("a") as file:
         file.write("1200,inf,nan,1e308,-inf,-1e308\n")
     assert main(["report", str(run), "-o", str(run / "out.html")]) == 0
     page = Page(run / "out.html")
     assert evil in page.text
     assert not any(name.startswith("on") for name, _ in page.attributes)
+
+
+def test_a_page_on_another_drive_links_to_whole_addresses(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def relpath(path: Path, start: Path) -> str:
+        raise ValueError("path is on mount 'C:', start on mount 'D:'")
+
+    (run / "replay.html").touch()
+    monkeypatch.setattr(os.path, "relpath", relpath)
+    assert main(["report", str(run)]) == 0
+    assert ("href", (run / "replay.html").as_uri()) in Page(run / "report.html").attributes
 
 
 def test_defaults_are_those_of_the_sections() -> None:
