@@ -14,12 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line
+from warpdrive.terminal import plain
 from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
 from warpdrive.training.config.yaml import flat, read_yaml
 from warpdrive.training.run.metrics import read_metrics
 
 Numbers = npt.NDArray[np.float64]
 
+LARGEST = 1e300
+"""Largest magnitude that is plotted: differences of larger numbers, and margins around them, overflow."""
 _WITHOUT_EFFECT = ("name", "saving", "trainer.seed", "trainer.evaluation")
 """Configuration keys that affect learning only by chance, if at all."""
 
@@ -158,7 +161,7 @@ def _read(run: RunFolder) -> LoggedRun:
         if not math.isfinite(env_steps):
             raise CheckpointError(f"{run.metrics}: found {env_steps} in the column env_steps, expected a finite number")
         for name, value in row.items():
-            columns[name].append((env_steps, value))
+            columns[name].append((env_steps, value if abs(value) < LARGEST else math.copysign(math.inf, value)))
     if not columns:
         raise CheckpointError(f"{run.path}: the run has not logged anything yet")
     metrics = {name: np.array(rows, np.float64).T for name, rows in columns.items()}
@@ -188,7 +191,7 @@ def _label(runs: Sequence[LoggedRun], others: Sequence[Sequence[LoggedRun]], wit
             labels += [f"{key.removeprefix('policy.')} {value}" for key, value in by_key.items()]
     parts = ", ".join(labels[:3]) + (", ..." if len(labels) > 3 else "")
     label = ": ".join(part for part in (runs[0].name if with_name or not labels else "", parts) if part)
-    return f"{label} ({len(runs)} seeds)" if len(runs) > 1 else label
+    return plain(f"{label} ({len(runs)} seeds)" if len(runs) > 1 else label)
 
 
 def _smoothed(values: Numbers, width: int) -> Numbers:

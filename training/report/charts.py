@@ -12,12 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from warpdrive.training.plots.figure import Line, draw_panel, looks_of, panels_of, unit_of
-from warpdrive.training.plots.learning_curves import Curve, Group, LoggedRun, Numbers
+from warpdrive.training.plots.learning_curves import LARGEST, Curve, Group, LoggedRun, Numbers
 from warpdrive.training.report.svg import Plots, Values
 
 _POINTS, _BINS = 250, 24
-_LARGEST = 1e300
-"""Largest magnitude in a histogram: differences of larger numbers, and margins around them, overflow."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def distribution_chart(plots: Plots, title: str, unit: str, values: Mapping[str,
         values: Values by label; not all empty.
     """
     numbers_of = {label: np.asarray(numbers, np.float64) for label, numbers in values.items() if numbers}
-    found = {label: np.clip(numbers, -_LARGEST, _LARGEST) for label, numbers in numbers_of.items()}
+    found = {label: np.clip(numbers, -LARGEST, LARGEST) for label, numbers in numbers_of.items()}
     edges, names = _bins_of(np.concatenate(list(found.values())))
     shares = {label: np.histogram(numbers, edges)[0] / len(numbers) for label, numbers in found.items()}
     looks = looks_of(list(shares))

@@ -6,6 +6,7 @@ import csv
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 Row = list[float | None]
@@ -60,12 +61,13 @@ class Curves:
             return
         self._read += sum(len(line) + 1 for line in lines)
         self._last_line = lines[-1] + b"\n"
-        for cells in csv.reader(line.decode("utf-8", "replace") for line in lines):
-            self._add(cells)
+        with suppress(csv.Error):  # as of a field that is too long
+            for cells in csv.reader(line.decode("utf-8", "replace") for line in lines):
+                self._add(cells)
 
     def _add(self, cells: Sequence[str]) -> None:
         if not self.columns:
-            self.columns = list(cells)
+            self.columns = ["env_steps", *cells[1:]]
             return
         row = [_number(cell) for cell in cells]
         if len(row) != len(self.columns) or row[0] is None:

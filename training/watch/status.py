@@ -50,8 +50,8 @@ def _settings(run: RunFolder, changed: int) -> dict[str, Any]:
         trainer, policies = config["trainer"], config["policy"]
         return {
             "tags": list(policies),
-            "total_steps": int(trainer["total_steps"]),
-            "batch": int(trainer["train_batch_size"]),
+            "total_steps": int(float(trainer["total_steps"])),  # an error if it is too large
+            "batch": int(float(trainer["train_batch_size"])),
         }
     except (WarpDriveError, OSError, KeyError, TypeError, ValueError, OverflowError):
         return {}

@@ -149,10 +149,10 @@ def test_of_one_run_the_picture_goes_into_its_folder(run: Run) -> None:
 
 def test_names_are_no_formulas(run: Run, tmp_path: Path) -> None:
     tags = ["$\\frac{$", "x"]
-    path = run("a", {f"{RETURN}/{tag}": {100: 1.0, 200: 2.0} for tag in tags}, tags, name="$y$")
+    path = run("a", {f"{RETURN}/{tag}": {100: 1.0, 200: 2.0} for tag in tags}, tags, name="$y$\udc80")
     assert main(["plot", str(path), "-o", str(tmp_path / "a.svg")]) == 0
     text = (tmp_path / "a.svg").read_text()
-    assert all(f"<!-- {name} -->" in text for name in (*tags, "$y$"))
+    assert all(f"<!-- {name} -->" in text for name in (*tags, r"$y$\udc80"))
 
 
 def test_mistakes_are_told(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -224,7 +224,7 @@ def test_names_of_strangers_are_text(run: Path) -> None:
     (run / "evaluation_episodes.csv").write_text(",".join(columns) + "\n1,nan,0\n2,inf,0\n")
     (run / "machine.json").write_text(json.dumps({evil: f"{evil}\ud800"}))
     with (run / "metrics.csv").open("a") as file:
-        file.write("1200,inf,nan,1e308,-inf,-1e308\n")
+        file.write("1200,inf,nan,1e308,-inf,-1e308\n1300,0,0,-1.7976931348623157e308,0,1.7976931348623157e308\n")
     assert main(["report", str(run), "-o", str(run / "out.html")]) == 0
     page = Page(run / "out.html")
     assert evil in page.text

@@ -36,7 +36,7 @@ from warpdrive.training.watch.beside import TOKEN, WatchedTraining
 from warpdrive.training.watch.curves import Curves
 from warpdrive.training.watch.episodes import Episode, Episodes
 from warpdrive.training.watch.recorder import Recorder
-from warpdrive.training.watch.server import WatchServer
+from warpdrive.training.watch.server import WatchedRun, WatchServer
 from warpdrive.training.watch.status import state_of
 
 LONGEST = 120.0  # seconds until a test fails
@@ -203,6 +203,15 @@ def test_long_runs_become_means_of_neighbours(tmp_path: Path, monkeypatch: pytes
     np.testing.assert_allclose(np.array(curves.rows)[:, 1], expected)
     assert [row[0] for row in curves.rows] == list(range(8, 65, 8))
     assert curves.newest == {"env_steps": 64, "a": values[-1]}
+
+
+def test_a_run_of_others_has_a_page(run: RunFolder) -> None:
+    run.metrics.write_text(f"steps,a\n1,2\n2,3\n3,{'4' * 200_000}\n")
+    run.config.write_text(f"trainer: {{total_steps: {'9' * 400}, train_batch_size: 1}}\npolicy: {{a: {{}}}}\n")
+    watched = WatchedRun(run, trust=False)
+    watched.curves.refresh()
+    state = watched._state(0, 0)
+    assert state["env_steps"] == 2 and state["curves"]["rows"] == [[2], [3]] and "total_steps" not in state
 
 
 # --- states of a run ---
