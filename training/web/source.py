@@ -73,7 +73,7 @@ def source_of(
     Raises:
         WarpDriveError: If there is no such run or environment, or it cannot be a page.
     """
-    folder = _checkpoint_of(source, which)
+    folder = _checkpoint_of(source, which, bool(overrides))
     if folder is None:
         config, policies = load_config(source, overrides, trust=trust or None), {}
     elif overrides:
@@ -92,18 +92,23 @@ def source_of(
     return Source(env, policies, config.name if folder else env.env_name, run)
 
 
-def _checkpoint_of(source: str, which: Which) -> Path | None:
-    """Return the checkpoint of a run; None for a run configuration or an environment."""
+def _checkpoint_of(source: str, which: Which, has_overrides: bool) -> Path | None:
+    """Return the checkpoint of a run; None for a run configuration or an environment.
+
+    A name may be both: it is that of a run, unless keys are set, which a run does not allow.
+    """
     is_known = (
         Path(source).suffix in (".yaml", ".yml")
         or source in shipped_configs()
         or source in registry.registered_names()
         or is_environment(source)
     )
+    if Path(source).is_file() or (is_known and has_overrides):
+        return None
     try:
-        return None if Path(source).is_file() else find_checkpoint(source, which)
+        return find_checkpoint(source, which)
     except CheckpointError:
-        if not is_known:
+        if not is_known or which == "best":
             raise
         return None
 

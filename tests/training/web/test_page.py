@@ -255,7 +255,7 @@ def test_past_versions_of_nobody_act_at_random() -> None:
 def test_the_command_writes_a_page_of_an_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # where there are no runs, which come first
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "cartpole.html"
     assert (
         main(["web", "cartpole", "env.gravity=5", "-o", str(path), "--verified-steps", "50", "--seed", str(2**63 - 1)])
@@ -329,6 +329,18 @@ def test_policies_of_another_environment_are_refused(tmp_path: Path, monkeypatch
         CheckpointError, match=r"the observation space of 'agent' was Box\(-1.0, .*, but that of .* is Box"
     ):
         source_of("changed/step_1")
+
+
+def test_a_name_is_that_of_a_run_unless_keys_are_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match="cartpole: neither a run folder"):
+        source_of("cartpole", which="best")
+    config = load_config("cartpole", ["trainer.num_envs=4", "trainer.env_backend=cpu"])
+    wd.Trainer(make_env(config), config).save("runs/cartpole/first/checkpoints/step_1")
+    Path("runs/cartpole/first/config.yaml").touch()
+    assert list(source_of("cartpole").policies) == ["agent"]
+    changed = source_of("cartpole", ["env.gravity=5"])
+    assert (changed.policies, changed.env.env.gravity) == ({}, 5.0)  # type: ignore[attr-defined]
 
 
 def test_an_unknown_tag_is_named() -> None:
