@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import errno
 import gc
+import io
 import os
 import re
 import sys
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # It is read once, when PyTorch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if arguments is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # names may not be in the encoding of a pipe, on Windows
+            sys.stdout.reconfigure(errors="backslashreplace")
         warnings.formatwarning = lambda message, *_, **__: f"warpdrive {options.command}: {plain(str(message))}\n"
     try:
         check_machine()

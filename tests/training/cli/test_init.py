@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -46,6 +49,16 @@ def test_it_is_checked_and_trained_as_the_command_says(written, monkeypatch, cap
     few = ["trainer.total_steps=20000", "trainer.evaluation.num_episodes=20", "env.episode_length=10"]
     assert main(["train", "ant_hill.yaml", *few]) == 0
     assert list(written.glob("runs/ant_hill/*/replay.gif"))
+
+
+def test_names_outside_of_the_encoding_are_escaped(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # which the command changes
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["warpdrive", "init", "\u732b"])
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    assert main() == 0
+    assert sys.stdout.buffer.getvalue().startswith(rb"\u732b/ contains a small")
 
 
 @pytest.mark.parametrize(
