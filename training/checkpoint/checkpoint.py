@@ -290,7 +290,7 @@ def _best_of(run: RunFolder) -> Path:
     if folder is None:
         raise CheckpointError(
             f"{run.path}: the run has no best checkpoint, as it was not evaluated during training: set "
-            "trainer.evaluation.every and saving.keep_best"
+            "trainer.evaluation.every, to at most the number of updates, and saving.keep_best"
         )
     return folder
 
