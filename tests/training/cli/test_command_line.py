@@ -97,23 +97,14 @@ def test_train_needs_no_run_configuration(tmp_path, monkeypatch, capsys):
 
 
 BOUNDLESS = """
-import warpdrive as wd
-from games import Leave
-from numba import cuda
+from warpdrive.envs.tag_gridworld import TagGridworld
 
 
-@wd.kernel
-def step(rewards, limit):
-    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    rewards[env, agent] = limit if agent == 1 else 1.0
-
-
-class Boundless(Leave):
-    step = step
-
-    def __init__(self, limit: float = 0.0):
-        super().__init__()
-        self.limit = limit
+class Boundless(TagGridworld):
+    def __init__(self, limit: float = 0.0):  # sizes of the tiny run, whose kernels are compiled
+        super().__init__(4, 6, 20, use_full_observation=False, random_starts=True)
+        self.wall_hit_penalty = self.tag_reward_for_tagger = self.step_cost_for_tagger = 0.0
+        self.tag_penalty_for_runner = -limit
 """
 
 
@@ -123,18 +114,17 @@ def test_what_a_run_writes_is_json_without_nan_and_infinity(tmp_path, monkeypatc
 
     (tmp_path / "boundless.py").write_text(BOUNDLESS)
     monkeypatch.chdir(tmp_path)
-    small = ("trainer.total_steps=640", "trainer.num_envs=10", "trainer.evaluation.num_episodes=5")
-    options = (*small, "env.limit=.inf", "policy.inner={algorithm: random}", "--no-replay")
+    options = (*TINY[:5], "env.limit=.inf", "policy.runner={algorithm: random}", "--no-replay")
     assert main(["train", "boundless.py:Boundless", *options]) == 0
     (run,) = tmp_path.glob("runs/*/*")
     read = {path.name: json.loads(path.read_text(), parse_constant=unknown) for path in run.rglob("*.json")}
     assert read.keys() >= {"summary.json", "evaluation.json", "manifest.json", "machine.json"}
     trained = read["evaluation.json"][0]
-    assert (trained["mean_return"], trained["std_return"]["inner"]) == ({"outer": 6.0, "inner": None}, None)
-    assert read["summary.json"]["returns"] == {"outer": 6.0, "inner": None}
+    assert (trained["mean_return"], trained["std_return"]["runner"]) == ({"tagger": 0.0, "runner": None}, None)
+    assert read["summary.json"]["returns"] == {"tagger": 0.0, "runner": None}
     assert yaml.safe_load((run / "config.yaml").read_text())["env"]["limit"] == math.inf
     assert read["manifest.json"]["config"]["env"]["limit"] == math.inf
-    assert "6 ± 0" in (run / "report.html").read_text()
+    assert "0 ± 0" in (run / "report.html").read_text()
     assert main(["evaluate", str(run), "--episodes", "5"]) == 0
     assert "env.limit: found nan (a number)" in mistake(capsys, "train", "boundless.py:Boundless", "env.limit=.nan")
 
