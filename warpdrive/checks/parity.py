@@ -433,16 +433,16 @@ class _Comparison:
 
     def _compared(self, ours: Array, theirs: Array) -> tuple[Array, float]:
         """Return a mask of the elements that differ, and the largest absolute difference of floats."""
+        expected = np.asarray(np.ma.getdata(theirs))
         if np.ma.getmask(theirs) is np.ma.nomask:  # the usual cases, fast
-            if np.array_equal(ours, theirs):
+            if np.array_equal(ours, expected):
                 return np.zeros((), bool), 0.0
             if ours.dtype.kind == "f":
                 with np.errstate(invalid="ignore"):
-                    largest = float(np.abs(np.subtract(ours, theirs, dtype=np.float64)).max(initial=0.0))
+                    largest = float(np.abs(np.subtract(ours, expected, dtype=np.float64)).max(initial=0.0))
                 if largest <= self.tolerance:
                     return np.zeros((), bool), largest
         masked = np.ma.getmaskarray(theirs)
-        expected = np.asarray(np.ma.getdata(theirs))
         if ours.dtype.kind != "f":
             return (ours != expected) & ~masked, 0.0
         wide, other = ours.astype(np.float64), expected.astype(np.float64)
