@@ -161,7 +161,7 @@ def _read(run: RunFolder) -> LoggedRun:
         if not math.isfinite(env_steps):
             raise CheckpointError(f"{run.metrics}: found {env_steps} in the column env_steps, expected a finite number")
         for name, value in row.items():
-            columns[name].append((env_steps, value if abs(value) < LARGEST else math.copysign(math.inf, value)))
+            columns[name].append((env_steps, math.copysign(math.inf, value) if abs(value) > LARGEST else value))
     if not columns:
         raise CheckpointError(f"{run.path}: the run has not logged anything yet")
     metrics = {name: np.array(rows, np.float64).T for name, rows in columns.items()}
