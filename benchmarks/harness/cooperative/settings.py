@@ -174,21 +174,45 @@ DECEPTION: Setting = CHASE | {
     },
 }
 """Agents do not observe their velocities, and both go to the goal at first, although one of them has to lead astray."""
-WITHIN_EPISODES: Setting = {
-    "steps": 2 * MILLION,
-    "policy": {
-        "lr": [[0, 1e-3], [2 * MILLION, 1e-4]],
-        "gamma": 0.95,
-        "td_lambda": 0.8,
-        "bootstrap_truncated": False,
-        "gradient_steps": 16,
-        "model": {"hidden": [64, 64], **ACTIVATION, **UNIFORM},
-    },
+WITHIN_EPISODES = {
+    "gamma": 0.95,
+    "td_lambda": 0.8,
+    "bootstrap_truncated": False,
+    "gradient_steps": 16,
+    "model": {"hidden": [64, 64], **ACTIVATION, **UNIFORM},
 }
 """More gradient steps, with which values bootstrapped after the time limit grow while returns fall."""
-REMEMBERING: Setting = WITHIN_EPISODES | {
-    "policy": WITHIN_EPISODES["policy"]
-    | {"gradient_steps": 8, "epsilon": [[0, 1.0], [400_000, 0.05]], "model": RECURRENT | UNIFORM},
+MANY_STEPS = 10 * MILLION
+MANY_REPLICAS: Setting = {
+    "steps": MANY_STEPS,
+    "trainer": {"num_envs": 160, "train_batch_size": 4000},
+    "policy": WITHIN_EPISODES
+    | {
+        "lr": [[0, 1e-3], [MANY_STEPS, 1e-4]],
+        "epsilon": [[0, 1.0], [500_000, 0.05]],
+        "buffer_size": 100_000,
+    },
+}
+"""Five times the replicas, and as many gradient steps: each sequence is learned from less often."""
+LARGE_FIELD: Setting = {
+    "steps": MANY_STEPS,
+    "trainer": {"num_envs": 256, "train_batch_size": 2560},
+    "policy": {
+        "lr": [[0, 1e-3], [MANY_STEPS, 1e-4]],
+        "epsilon": [[0, 1.0], [1_600_000, 0.05]],
+        "buffer_size": 80_000,
+    },
+}
+"""The same for foraging's larger tasks: four times the replicas."""
+REMEMBERING: Setting = {
+    "steps": 2 * MILLION,
+    "policy": WITHIN_EPISODES
+    | {
+        "lr": [[0, 1e-3], [2 * MILLION, 1e-4]],
+        "gradient_steps": 8,
+        "epsilon": [[0, 1.0], [400_000, 0.05]],
+        "model": RECURRENT | UNIFORM,
+    },
 }
 """For agents that do not observe their velocities."""
 SMALL_FIELD: Setting = {
@@ -234,7 +258,12 @@ CHANGES: dict[tuple[str, str], Setting] = {
             "overcooked-forced_coordination": _exploring(6 * MILLION),
         }.items()
     },
-    **{(task, algorithm): WITHIN_EPISODES for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")},
+    **{(task, algorithm): MANY_REPLICAS for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")},
+    **{
+        (f"lbf-{task}", algorithm): LARGE_FIELD
+        for task in ("10x10-3p-3f", "10x10-3p-3f-2s", "15x15-3p-5f", "15x15-4p-3f")
+        for algorithm in ("qmix", "vdn")
+    },
     **{("mpe-adversary", algorithm): REMEMBERING for algorithm in ("qmix", "vdn")},
     ("mpe-adversary", "mappo"): DECEPTION | {"policy": DECEPTION["policy"] | OWN},
     ("mpe-speaker-listener", "ippo"): LANGUAGE_ALONE,
