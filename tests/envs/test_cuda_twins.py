@@ -50,7 +50,7 @@ class Compiler(PyCudaBackend):
     [
         ("tag_gridworld", {}),
         pytest.param("tag_gridworld", {"num_taggers": 40, "use_full_observation": False}, marks=pytest.mark.exhaustive),
-        ("tag_continuous", {"num_taggers": 5, "num_runners": 105}),
+        pytest.param("tag_continuous", {"num_taggers": 5, "num_runners": 105}, marks=pytest.mark.exhaustive),
         ("tag_continuous", {"num_runners": 20, "use_full_observation": False, "num_other_agents_observed": 5}),
         ("cartpole", {}),
         ("flock", {"num_boids": 100}),

@@ -82,7 +82,7 @@ def test_episodes_are_those_of_lbforaging(name):
     assert {"loc_y", "loc_x", "food_level", "rewards", "terminated", "observations"} <= set(found.arrays)
 
 
-@pytest.mark.parametrize("name", ["Foraging-2s-10x10-3p-3f-v3", "crowded"])
+@pytest.mark.parametrize("name", exhaustive(["Foraging-2s-10x10-3p-3f-v3", "crowded"], ("crowded",)))
 def test_states_in_the_middle_of_games(name, replicas_of):
     """From the states of the kernels, one step at a time: integers are equal."""
     env = LevelBasedForaging(**PARAMETERS[name])

@@ -131,8 +131,8 @@ def types_change(x, out, num_agents):
 CASES = [(loops, n) for n in (1, 5, 33, 3000)]
 CASES += [(kernel, n) for kernel in (early_returns, reduction) for n in (1, 5, 32, 33, 3000)]
 CASES += [(types_change, n) for n in (5, 3000)]
-USUAL = (1, 32, 33, 3000)
-"""Numbers of agents in `make test`: one, a warp, one more, and more than a block has threads."""
+USUAL = (33, 3000)
+"""Numbers of agents in `make test`: one more than a warp, and more than a block, has threads."""
 
 
 @pytest.mark.parametrize("kernel", [early_returns, loops, reduction], ids=lambda kernel: kernel.__name__)
