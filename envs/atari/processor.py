@@ -197,7 +197,9 @@ def _unpacked_nz(status):
 
 @wd.device_function
 def _is_plain(place, kind):
-    """Return True if, of kinds with parts of banks, an instruction is in one part of ``rom``, and switches no bank."""
+    """Return True if, of kinds with parts of banks or RAM, an instruction lies within ``rom``, and switches no bank."""
+    if kind == F8SC or kind == F6SC:
+        return 0x100 <= place < 0xFDD  # after the RAM
     return kind == FE or (kind == E0 and place < 0xFDD and place & 0x3FF < 0x3FE)
 
 
@@ -296,9 +298,9 @@ def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, n
     carry, nz = registers[P] & 1, _unpacked_nz(registers[P])
     registers[FRAME_DONE] = 0
 
-    # in most kinds of cartridges, instructions between these places follow each other in ``rom``, and switch no bank
-    plain_begin = 0x100 if kind == F8SC or kind == F6SC else 0  # after the RAM
-    plain_end = 0x1000 if kind == K2 or kind == K4 else 0 if kind == E0 or kind == FE else 0xFDD
+    # in most kinds of cartridges, instructions before this place follow each other in ``rom``, and switch no bank
+    is_parted = kind == E0 or kind == FE or kind == F8SC or kind == F6SC
+    plain_end = 0x1000 if kind == K2 or kind == K4 else 0 if is_parted else 0xFDD
     mask = 0x7FF if kind == K2 else 0xFFF
     frame_end = (last_line + 1) * CYCLES_PER_LINE
     written = cuda.local.array(64, np.int16)  # by register of the TIA: value whose repeated write has no effect, or -1
@@ -311,7 +313,7 @@ def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, n
 
         # fetch
         place = pc & mask
-        if pc & 0x1000 and plain_begin <= place < plain_end:
+        if pc & 0x1000 and place < plain_end:
             word = rom[registers[BANK] + place & 0x7FFF]
         elif pc & 0x1000 and _is_plain(place, kind):
             word = rom[cartridge.offset(registers, pc, kind) & 0x7FFF]
@@ -363,7 +365,7 @@ def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, n
                     ram, registers, objects, screen, address, data_bus, cycles, first_line, num_lines, drawn
                 )  # fmt: skip
                 place, is_timer = pc & mask, address & riot.IS_TIMER == riot.INTIM
-                if is_timer and entry >> 7 & 0xF == ABSOLUTE and pc & 0x1000 and plain_begin <= place < plain_end:
+                if is_timer and entry >> 7 & 0xF == ABSOLUTE and pc & 0x1000 and place < plain_end:
                     word = rom[registers[BANK] + place & 0x7FFF]
                     cycles, remaining, value = _wait_for_timer(registers, operation, word, pc, cycles, remaining, value)
 
