@@ -109,6 +109,17 @@ def _mixed(steps: int, num_envs: int, length: int, annealed: int, **policy: Any)
     return {name: own | {"policy": policy | {"algorithm": name}} for name in ("qmix", "vdn")}
 
 
+def _many_replicas(num_envs: int, length: int, annealed: int, buffer_size: int, **policy: Any) -> Setting:
+    """Return a change of QMIX and VDN to four or five times the replicas and steps, and as many gradient steps.
+
+    Each sequence is then learned from less often.
+    """
+    steps = 10 * MILLION
+    schedules = {"lr": [[0, 1e-3], [steps, 1e-4]], "epsilon": [[0, 1.0], [annealed, 0.05]]}
+    trainer = {"num_envs": num_envs, "train_batch_size": num_envs * length}
+    return {"steps": steps, "trainer": trainer, "policy": {**policy, **schedules, "buffer_size": buffer_size}}
+
+
 def _exploring(steps: int, entropy: float = 0.05, **policy: Any) -> Setting:
     """Return settings for the kitchens in which some runs otherwise deliver no or few soups."""
     return {
@@ -182,28 +193,9 @@ WITHIN_EPISODES = {
     "model": {"hidden": [64, 64], **ACTIVATION, **UNIFORM},
 }
 """More gradient steps, with which values bootstrapped after the time limit grow while returns fall."""
-MANY_STEPS = 10 * MILLION
-MANY_REPLICAS: Setting = {
-    "steps": MANY_STEPS,
-    "trainer": {"num_envs": 160, "train_batch_size": 4000},
-    "policy": WITHIN_EPISODES
-    | {
-        "lr": [[0, 1e-3], [MANY_STEPS, 1e-4]],
-        "epsilon": [[0, 1.0], [500_000, 0.05]],
-        "buffer_size": 100_000,
-    },
-}
-"""Five times the replicas, and as many gradient steps: each sequence is learned from less often."""
-LARGE_FIELD: Setting = {
-    "steps": MANY_STEPS,
-    "trainer": {"num_envs": 256, "train_batch_size": 2560},
-    "policy": {
-        "lr": [[0, 1e-3], [MANY_STEPS, 1e-4]],
-        "epsilon": [[0, 1.0], [1_600_000, 0.05]],
-        "buffer_size": 80_000,
-    },
-}
-"""The same for foraging's larger tasks: four times the replicas."""
+MANY_REPLICAS = _many_replicas(160, 25, 500_000, 100_000, **WITHIN_EPISODES)
+LARGE_FIELD = _many_replicas(256, 10, 1_600_000, 80_000)
+"""For foraging's larger tasks."""
 REMEMBERING: Setting = {
     "steps": 2 * MILLION,
     "policy": WITHIN_EPISODES
