@@ -351,7 +351,7 @@ class Overcooked(wd.Environment):
        free fails. If any two chefs would share a cell or swap cells, no chef moves;
     3. soups cook for one step.
 
-    | What a chef faces | With empty hands | Holding an object |
+    | Faced cell | With empty hands | Holding an object |
     | --- | --- | --- |
     | counter (`X`) | take the object on it | put the object down if the counter is empty |
     | onions (`O`), tomatoes (`T`), dishes (`D`) | take one | |
