@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from games import Vanish
+from gpu_code import GpuCode
 from gymnasium import spaces
 from numba import cuda
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -473,6 +474,21 @@ def test_kernel_functions_that_cannot_be_bound(
         EnvWrapper(environment, 2, python_backend)
     place = f"{__file__}:{kernel.source.tree.lineno + line - 1}"
     assert str(caught.value).startswith(place)
+
+
+@wd.kernel
+def pay_on_gpus(rewards, on_gpu):
+    rewards[cuda.blockIdx.x, cuda.threadIdx.x] = 2 if on_gpu else 1
+
+
+def test_kernels_are_told_whether_they_run_on_a_gpu(walkers: Callable[..., Any], python_backend: str) -> None:
+    """The code for GPUs, which also runs on the host here, has the constant compiled in."""
+    environment = walkers()
+    environment.step = pay_on_gpus
+    for backend in (python_backend, GpuCode()):
+        env = EnvWrapper(environment, 2, backend)
+        is_gpu = backend != python_backend or env.device.type == "cuda"
+        assert (env.step()[1] == 1 + is_gpu).all()
 
 
 def test_numbers_that_cannot_work(walkers: Callable[..., Any]) -> None:

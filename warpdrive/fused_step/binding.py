@@ -11,19 +11,21 @@ import numpy as np
 from warpdrive.device_context import DeviceContext, torch_dtype
 from warpdrive.environment import Environment, KernelFunction, KernelFunctions
 from warpdrive.errors import DefinitionError, nearest, shown
+from warpdrive.kernels.compile_time import ON_GPU
 from warpdrive.kernels.cuda_kernel import CudaKernel
 from warpdrive.kernels.errors import KernelError, place
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.syntax import stored_names
 
 INT32 = np.iinfo(np.int32)
+NUM_ENVS = "num_envs"
 
 
 class Binding:
     """Binds the parameters of an environment's kernel functions to arrays and values.
 
     Names are looked up first among the arrays of the device context that kernel functions may access (those in
-    ``constants`` are read-only), then among the attributes of the environment (an ``int`` becomes int32, a ``float``
+    ``constants`` are read-only), then ``num_envs`` and ``on_gpu``, then among the attributes of the environment (an ``int`` becomes int32, a ``float``
     float32, a ``bool`` boolean, and a NumPy array a read-only array).
 
     Args:
@@ -71,8 +73,10 @@ class Binding:
         """Return the tensor, read-only array or number bound to a parameter that passed :meth:`check`."""
         if name in self.arrays:
             return self.context[name]
-        if name == "num_envs":
+        if name == NUM_ENVS:
             return np.int32(self.context.num_envs)
+        if name == ON_GPU:
+            return np.bool_(self.context.device.type == "cuda")
         if name not in self._constants:
             self._constants[name] = _constant(name, getattr(self.environment, name))
         return self._constants[name]
@@ -91,7 +95,7 @@ class Binding:
     def _is_constant(self, kernel: KernelFunction, name: str) -> bool:
         if name in self.arrays:
             return name in self.constants
-        if name == "num_envs" or _is_bindable(getattr(self.environment, name, None)):
+        if name in (NUM_ENVS, ON_GPU) or _is_bindable(getattr(self.environment, name, None)):
             return True
         title = f"{kernel.where}: parameter '{name}' of kernel function '{_name(kernel)}'"
         if name in vars(self.environment) or name in vars(type(self.environment)):
@@ -114,7 +118,7 @@ class Binding:
 
     def _candidates(self) -> list[str]:
         attributes = (name for name, value in vars(self.environment).items() if _is_bindable(value))
-        return [*self.arrays, *attributes, "num_envs"]
+        return [*self.arrays, *attributes, NUM_ENVS, ON_GPU]
 
 
 def _is_bindable(value: Any) -> bool:

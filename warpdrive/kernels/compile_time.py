@@ -13,6 +13,8 @@ from warpdrive.kernels.syntax import copy_tree
 
 DTYPE = ".dtype"
 """Suffix of a parameter's name for the dtype of that parameter, among the compile-time values."""
+ON_GPU = "on_gpu"
+"""Parameter of an environment's kernel function that is True on a GPU, where it is known at compile time."""
 
 
 def shape_parameters(source: FunctionSource) -> set[str]:

@@ -19,6 +19,7 @@ from warpdrive.backends.shared.arguments import (
     resolved_for,
     takes_dynamic_memory,
 )
+from warpdrive.kernels.compile_time import ON_GPU
 from warpdrive.kernels.dtypes import dtype_of, dtype_text
 from warpdrive.kernels.errors import refuse
 from warpdrive.kernels.kernel import Kernel
@@ -75,6 +76,8 @@ def prepare(kernel: Kernel, arguments: Mapping[str, Any], replicas: int) -> Fuse
         KernelError: If the kernel has dynamic shared memory.
     """
     baked = baked_values(kernel, arguments)
+    if ON_GPU in kernel.parameters:
+        baked[ON_GPU] = True
     parameters = [_parameter(name, arguments[name], replicas) for name in kernel.parameters if name not in baked]
     kinds = {parameter.name: parameter.kind for parameter in parameters}
     resolved = resolved_for(kernel, baked, kinds)
