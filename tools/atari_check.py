@@ -96,7 +96,7 @@ class Result:
 
 @wd.kernel
 def run_frames(
-    ram, registers, cartridge_ram, rom, screen, kind, first_line, num_lines, last_line, drawn, inputs,
+    ram, registers, cartridge_ram, rom, screen, kind, first_line, num_lines, last_line, drawn, on_gpu, inputs,
     rams, all_registers, screens,
 ):  # fmt: skip
     """Emulate a frame for each row of ``inputs``, and keep RAM, registers and picture of each."""
@@ -104,7 +104,7 @@ def run_frames(
         for i in range(inputs.shape[1]):
             registers[machine.SWCHA + i] = inputs[frame, i]
         console.run_frame(
-            ram, registers, cartridge_ram, rom, screen, kind, first_line, num_lines, last_line, drawn
+            ram, registers, cartridge_ram, rom, screen, kind, first_line, num_lines, last_line, drawn, on_gpu
         )  # fmt: skip
         for i in range(128):
             rams[frame, i] = ram[i]
@@ -180,7 +180,7 @@ _DIRECTIONS = _directions()
 class Ours:
     """Our console, seeded with a state of ale-py's."""
 
-    def __init__(self, game: str, state: ale_state.AleState, drawn: bool) -> None:
+    def __init__(self, game: str, state: ale_state.AleState, drawn: bool, on_gpu: bool = False) -> None:
         self.arrays = from_ale(state)
         if game in NO_BLANKS:
             self.arrays["registers"][machine.BLANKED] = -1
@@ -190,7 +190,7 @@ class Ours:
         tia = state.tia
         self.first_line = (tia.display_start - tia.frame_start) // machine.CLOCKS_PER_LINE
         self.num_lines = (tia.display_stop - tia.display_start) // machine.CLOCKS_PER_LINE
-        self.drawn = drawn
+        self.drawn, self.on_gpu = drawn, on_gpu
 
     def run(self, inputs: npt.NDArray[np.int32]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
         """Return RAM, registers and picture of each frame."""
@@ -201,7 +201,7 @@ class Ours:
         screens = np.zeros((count if self.drawn else 1, *screen.shape[1:]), np.uint8)
         run_frames[1, 1](
             self.arrays["ram"], self.arrays["registers"], self.arrays["cartridge_ram"], self.rom, screen, self.kind,
-            self.first_line, self.num_lines, 342 if self.num_lines == 250 else 290, self.drawn, inputs,
+            self.first_line, self.num_lines, 342 if self.num_lines == 250 else 290, self.drawn, self.on_gpu, inputs,
             rams, registers, screens,
         )  # fmt: skip
         return rams, registers, screens
@@ -227,6 +227,7 @@ def compare(
     screen: bool = True,
     registers: bool = False,
     skip: int = 0,
+    on_gpu: bool = False,
     on_frames: Callable[[int], None] | None = None,
 ) -> Result:
     """Compare a game with ale-py.
@@ -238,6 +239,7 @@ def compare(
         screen: If False, the screen is not drawn.
         registers: If True, all registers are compared after every frame; else only when the RAM differs.
         skip: Number of frames that ale-py plays before the comparison begins.
+        on_gpu: If True, instructions are executed as on a GPU, all from their table entries.
         on_frames: Called with the number of frames compared so far.
 
     Returns:
@@ -254,7 +256,7 @@ def compare(
         ale.reset_game()
     state = ale_state.parse(ale.cloneState())
     result = Result(name, state.cartridge.kind)
-    ours, controllers = Ours(name, state, screen), Inputs(name, state)
+    ours, controllers = Ours(name, state, screen, on_gpu), Inputs(name, state)
     drawn_from = WITHOUT_PICTURE
     while result.frames < frames and not result.ram:
         inputs, states, rams, pictures = [], [], [], []
@@ -471,6 +473,7 @@ def main() -> int:
         action=argparse.BooleanOptionalAction,
         help="compare all registers after every frame (default: if one game is compared)",
     )
+    parser.add_argument("--on-gpu", action="store_true", help="execute instructions as on a GPU, without short forms")
     parser.add_argument(
         "--starts",
         action="store_true",
@@ -508,7 +511,8 @@ def main() -> int:
 
             result = compare(
                 name, options.frames, options.seed,
-                screen=options.screen, registers=registers, skip=options.skip, on_frames=advance,
+                screen=options.screen, registers=registers, skip=options.skip, on_gpu=options.on_gpu,
+                on_frames=advance,
             )  # fmt: skip
             results.append(result)
             if len(names) <= 3:

@@ -44,7 +44,7 @@ def step(
     # constants
     rom, game_rules, second_rules, buttons, cartridge, first_line, height, last_line, has_paddles, swapped_ports,
     num_agents, shortest_skip, longest_skip, repeat_probability, is_drawn, ends_with_life, frames_of_fire, max_frames,
-    clips_rewards, zero_sum,
+    clips_rewards, zero_sum, on_gpu,
     # out
     rewards, terminated, truncated, continued,
 ):  # fmt: skip
@@ -69,7 +69,7 @@ def step(
                 before[address] = ram[env, address]
             console.run_frame(
                 ram[env], registers[env], cartridge_ram[env], rom, screen[env], cartridge, first_line, height,
-                last_line, is_drawn and remaining <= 2,
+                last_line, is_drawn and remaining <= 2, on_gpu,
             )  # fmt: skip
             frames[env] += 1
             remaining -= 1
@@ -146,14 +146,14 @@ def observe_memory(ram, observations, timestep):
 @wd.kernel
 def play(
     ram, registers, cartridge_ram, screen, script, rom, cartridge, first_line, height, last_line, has_paddles,
-    swapped_ports, drawn,
+    swapped_ports, drawn, on_gpu,
 ):  # fmt: skip
     """Emulate the frames of a script for one console: rows of two actions and SWCHB."""
     for frame in range(script.shape[0]):
         registers[machine.SWCHB] = script[frame, 2]
         controllers.press(registers, script[frame, 0], script[frame, 1], has_paddles, swapped_ports)
         console.run_frame(
-            ram, registers, cartridge_ram, rom, screen, cartridge, first_line, height, last_line, drawn
+            ram, registers, cartridge_ram, rom, screen, cartridge, first_line, height, last_line, drawn, on_gpu
         )  # fmt: skip
 
 
@@ -440,7 +440,8 @@ class Atari(wd.Environment):
         chips = (state[name] for name in ("ram", "registers", "cartridge_ram", "screen"))
         lines = (self.first_line, self.height, self.last_line)
         settings = (*lines, self.has_paddles, self.swapped_ports, self.is_drawn if drawn is None else drawn)
-        play[1, 1](*chips, np.array(script, np.int32).reshape(-1, 3), self.rom, self.cartridge, *settings)
+        on_gpu = False
+        play[1, 1](*chips, np.array(script, np.int32).reshape(-1, 3), self.rom, self.cartridge, *settings, on_gpu)
 
     def _drawn(self, state: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """Return the state of a console with the picture of its next frame, without emulating the frame."""

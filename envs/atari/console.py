@@ -28,7 +28,7 @@ LAST_NTSC_LINE = 290
 
 
 @wd.device_function
-def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_lines, last_line, drawn):
+def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_lines, last_line, drawn, on_gpu):
     """Emulate one frame of a console.
 
     Args:
@@ -42,6 +42,7 @@ def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_
         num_lines: Number of visible lines.
         last_line: Line after which a frame ends without vertical synchronisation: 290, or 342 of PAL.
         drawn: If False, ``screen`` is not updated, which is faster.
+        on_gpu: If False, frequent instructions are executed in the short form for host processors.
     """
     objects = cuda.local.array((6, 4), np.int64)
     if registers[FRAME_DONE]:
@@ -62,7 +63,8 @@ def run_frame(ram, registers, cartridge_ram, rom, screen, kind, first_line, num_
                 registers[which] = registers[which] & 0xFE | passed // CYCLES_PER_LINE & 1
     registers[CHANGED] = 63
     processor.run(
-        ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, num_lines, last_line, drawn
+        ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, num_lines, last_line, drawn,
+        on_gpu,
     )  # fmt: skip
     if registers[FRAME_DONE]:
         beam.advance(registers, objects, screen, 3 * registers[CYCLES], first_line, num_lines, drawn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pytest
 from paths import ROOT
 
 import warpdrive as wd
-from warpdrive.envs.atari import beam, games, machine, opcodes
+from warpdrive.envs.atari import beam, frequent, games, machine, opcodes
 
 pytest.importorskip("ale_py", reason="the extra `atari` brings ale-py")
 sys.path.append(str(ROOT / "tools"))
@@ -33,9 +34,11 @@ GAMES = {
 }
 
 
-@pytest.mark.parametrize("name", GAMES)
-def test_ram_and_picture_are_those_of_ale(name: str) -> None:
-    result = atari_check.compare(name, frames=1000, seed=0, registers=True)
+@pytest.mark.parametrize(
+    ("name", "on_gpu"), [*((name, False) for name in GAMES), ("pong", True), ("elevator_action", True)]
+)
+def test_ram_and_picture_are_those_of_ale(name: str, on_gpu: bool) -> None:
+    result = atari_check.compare(name, frames=1000, seed=0, registers=True, on_gpu=on_gpu)
     assert result.cartridge == GAMES[name] and result.frames == 1000
     assert (result.ram, result.registers, result.screen) == (None, None, None)
 
@@ -58,22 +61,53 @@ def test_the_playfield_in_the_colours_of_the_players_covers_the_ball(control: in
     assert screen[0, 0, 80:85].tolist() == [right] * 4 + [4]
 
 
+def emulate(kind: str, contents: bytes, state: list[np.ndarray], frames: int = 1, on_gpu: bool = False) -> None:
+    """Emulate frames without input, in place; ``state`` has RAM, registers, the cartridge's RAM and the screen."""
+    kept = [np.zeros((frames, *array.shape), array.dtype) for array in state[:2]]
+    rom, number = opcodes.decoded(contents), machine.CARTRIDGES.index(kind)
+    lines, inputs = (34, 210, 290), np.array([[0xFF, 0x3F, 0x80, 0x80, -1, -1, -1, -1]] * frames, np.int32)
+    ram, registers, cartridge_ram, screen = state
+    atari_check.run_frames[1, 1](
+        ram, registers, cartridge_ram, rom, screen, number, *lines, True, on_gpu, inputs, *kept,
+        np.zeros((frames, *screen.shape[1:]), np.uint8),
+    )  # fmt: skip
+
+
+def powered_on(pc: int) -> list[np.ndarray]:
+    """Return RAM, registers, the cartridge's RAM and the screen of a console whose program begins at an address."""
+    ram, cartridge_ram = np.zeros((2, 128), np.uint8)
+    registers, screen = np.zeros(machine.SIZE, np.int32), np.zeros((2, 210, machine.WIDTH), np.uint8)
+    registers[[machine.PC, machine.FRAME_DONE, machine.VSYNC_END]] = pc, 1, 0x7FFFFFFF
+    return [ram, registers, cartridge_ram, screen]
+
+
 @pytest.mark.parametrize("kind", ["F8SC", "F6SC"])
 def test_programs_run_in_the_ram_of_the_cartridge(kind: str) -> None:
     """``LDA #$2A``, ``STA $90``, and in ROM ``JMP $10FD``: the operand of ``STA`` is the first byte after the RAM."""
     contents = bytearray(0x4000 if kind == "F6SC" else 0x2000)
     contents[0xFD:0x104] = bytes.fromhex("A9 13 85 90 4C FD 10")
-    ram, cartridge_ram = np.zeros((2, 128), np.uint8)
+    ram, _, cartridge_ram, _ = state = powered_on(0x10FD)
     cartridge_ram[0x7D:] = 0xA9, 0x2A, 0x85
-    registers, screen = np.zeros(machine.SIZE, np.int32), np.zeros((2, 210, machine.WIDTH), np.uint8)
-    registers[[machine.PC, machine.FRAME_DONE, machine.VSYNC_END]] = 0x10FD, 1, 0x7FFFFFFF
-    kept = np.zeros((1, 128), np.uint8), np.zeros((1, machine.SIZE), np.int32), np.zeros_like(screen)
-    lines, inputs = (34, 210, 290), np.full((1, 8), -1, np.int32)
-    rom, number = opcodes.decoded(bytes(contents)), machine.CARTRIDGES.index(kind)
-    atari_check.run_frames[1, 1](
-        ram, registers, cartridge_ram, rom, screen, number, *lines, False, inputs, *kept
-    )  # fmt: skip
+    emulate(kind, bytes(contents), state)
     assert ram.nonzero()[0].tolist() == [0x10] and ram[0x10] == 0x2A
+
+
+@pytest.mark.parametrize(("kind", "size"), [("2K", 0x800), ("F6", 0x4000), ("E0", 0x2000)])
+def test_frequent_instructions_do_what_their_table_entries_say(kind: str, size: int) -> None:
+    """The short forms of host processors against the form of GPUs, in programs of random bytes."""
+    text = inspect.getsource(frequent)
+    opcode = np.array([number for number in range(256) if f"opcode == 0x{number:02X}" in text])
+    random = np.random.default_rng(7)
+    for _ in range(40):
+        contents = np.where(random.random(size) < 0.5, random.choice(opcode, size), random.integers(0, 256, size))
+        state = powered_on(int(random.integers(0x1000, 0x2000)))
+        state[0][:] = random.integers(0, 256, 128)
+        state[1][[machine.A, machine.X, machine.Y, machine.S, machine.P]] = random.integers(0, 256, 5)
+        other = [array.copy() for array in state]
+        emulate(kind, contents.astype(np.uint8).tobytes(), state, frames=3)
+        emulate(kind, contents.astype(np.uint8).tobytes(), other, frames=3, on_gpu=True)
+        for ours, theirs in zip(state, other, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 def test_another_action_is_a_difference() -> None:
