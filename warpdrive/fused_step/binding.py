@@ -25,8 +25,8 @@ class Binding:
     """Binds the parameters of an environment's kernel functions to arrays and values.
 
     Names are looked up first among the arrays of the device context that kernel functions may access (those in
-    ``constants`` are read-only), then ``num_envs`` and ``on_gpu``, then among the attributes of the environment (an ``int`` becomes int32, a ``float``
-    float32, a ``bool`` boolean, and a NumPy array a read-only array).
+    ``constants`` are read-only), then ``num_envs`` and ``on_gpu``, then among the attributes of the environment (an
+    ``int`` becomes int32, a ``float`` float32, a ``bool`` boolean, and a NumPy array a read-only array).
 
     Args:
         environment: The environment.
