@@ -64,14 +64,14 @@ WD_FUNCTION void wd_add_rewards(Rewards rewards, RunningReturn running_return) {
 }
 
 // Record the return and length of an episode that has ended, and add them to the running sums. An episode that began
-// midway, whose return is minus infinity, is excluded.
-template <class Timestep, class Terminated, class RunningReturn, class LastReturn, class LastLength, class ReturnSum,
-          class LengthSum, class Episodes, class Terminations>
-WD_FUNCTION void wd_log_episode(Timestep timestep, Terminated terminated, RunningReturn running_return,
+// midway, whose start state is -1, is excluded.
+template <class Choice, class Timestep, class Terminated, class RunningReturn, class LastReturn, class LastLength,
+          class ReturnSum, class LengthSum, class Episodes, class Terminations>
+WD_FUNCTION void wd_log_episode(Choice choice, Timestep timestep, Terminated terminated, RunningReturn running_return,
                                 LastReturn last_return, LastLength last_length, ReturnSum return_sum,
                                 LengthSum length_sum, Episodes episodes, Terminations terminations) {
     const int env = wd_env(), agent = wd_agent();
-    if (running_return(env, agent) == -wd_infinity) return;
+    if (choice(env) == -1) return;
     last_return(env, agent) = running_return(env, agent);
     return_sum(env, agent) += running_return(env, agent);
     if (agent == 0) {

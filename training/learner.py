@@ -248,7 +248,7 @@ class Learner:
             generator = torch.Generator().manual_seed(self.config.trainer.seed)
             times = torch.randint(self.env.env.episode_length, (self.share.total,), generator=generator)
             self.env.ctx["timestep"][: self.share.count].copy_(times[self.share.rows])
-            self.env.ctx["episode.running_return"].fill_(BEGAN_MIDWAY)  # incomplete episodes do not count
+            self.env.ctx["reset.choice"].fill_(BEGAN_MIDWAY)  # incomplete episodes do not count
         self.episodes = {name: torch.zeros_like(total) for name, total in self.env.episode_statistics().items()}
 
 

@@ -7,8 +7,8 @@ from numba import cuda
 
 from warpdrive.kernels.kernel import device_function
 
-BEGAN_MIDWAY = np.float32(-np.inf)
-"""Sentinel of the running return of an episode that is excluded from the statistics."""
+BEGAN_MIDWAY = -1
+"""Start state of an episode that began midway, and is excluded from the statistics."""
 _INFINITY = np.float32(np.inf)
 
 
@@ -105,13 +105,23 @@ def add_rewards(rewards, running_return):  # type: ignore[no-untyped-def]
 
 @device_function
 def log_episode(  # type: ignore[no-untyped-def]
-    timestep, terminated, running_return, last_return, last_length, return_sum, length_sum, episodes, terminations
+    choice,
+    timestep,
+    terminated,
+    running_return,
+    last_return,
+    last_length,
+    return_sum,
+    length_sum,
+    episodes,
+    terminations,
 ):
     """Record the return and length of a finished episode, and add them to the sums of the statistics.
 
-    Episodes that began midway are excluded: their return stays ``BEGAN_MIDWAY``, whatever rewards are added.
+    Episodes that began midway are excluded.
 
     Args:
+        choice: ``[num_envs]`` int32, index of the episode's start state, or ``BEGAN_MIDWAY``.
         timestep: ``[num_envs]`` int32, length of the episode.
         terminated: ``[num_envs]`` bool.
         running_return: ``[num_envs, num_agents]`` float32, sum of the episode's rewards.
@@ -123,7 +133,7 @@ def log_episode(  # type: ignore[no-untyped-def]
         terminations: ``[num_envs]`` int32, number of terminated episodes, incremented.
     """
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    if running_return[env, agent] != BEGAN_MIDWAY:
+    if choice[env] != BEGAN_MIDWAY:
         last_return[env, agent] = running_return[env, agent]
         return_sum[env, agent] += running_return[env, agent]
         if agent == 0:

@@ -270,11 +270,11 @@ def test_the_ends_and_beginnings_of_episodes(run_both: RunBoth) -> None:
     generator = np.random.default_rng(4)
     row, pool_size = 13, 5
     sums = {name: np.zeros((ENVS, AGENTS), np.float32) for name in ("running_return", "last_return", "return_sum")}
-    sums["running_return"][1] = -np.inf  # an episode that began midway counts for nothing
     counts = ("last_length", "length_sum", "episodes", "terminations", "choice")
     arrays = {
         **sums,
         **{name: np.zeros(ENVS, np.int32) for name in counts},
+        "began": np.array([0, -1, *[0] * (ENVS - 2)], np.int32),  # -1: midway, which counts for nothing
         "timestep": generator.integers(0, 9, ENVS).astype(np.int32),
         "rewards": np.ones((ENVS, AGENTS), np.float32),
         "step_rewards": generator.normal(size=(ENVS, AGENTS)).astype(np.float32),
@@ -300,7 +300,7 @@ def test_the_ends_and_beginnings_of_episodes(run_both: RunBoth) -> None:
         called(episode_log.end_step),
         called(episode_log.clear_absent_rewards, rewards="of_some"),
         called(episode_log.add_rewards, rewards="step_rewards"),
-        called(episode_log.log_episode, terminated="ended"),
+        called(episode_log.log_episode, choice="began", terminated="ended"),
         called(resetter.choose_start),
         called(resetter.copy_start),
         called(resetter.start_episode, timestep="of_next", running_return="return_of_next"),

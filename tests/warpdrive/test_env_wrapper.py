@@ -265,6 +265,13 @@ def test_statistics_add_up(walkers: Callable[..., Any], random_actions: Any, bac
     assert int(statistics["length"]) == lengths
     np.testing.assert_allclose(statistics["return"].cpu().numpy(), returns, rtol=1e-5)
     assert int(env.episode_statistics()["episodes"]) == 0
+    env.reset()
+    env.ctx["episode.running_return"][0, 0] = -torch.inf
+    for _ in range(5):
+        env.step(np.ones((16, 3), np.int32))
+    statistics = env.episode_statistics()
+    assert (int(statistics["episodes"]), int(statistics["length"])) == (16, 16 * 5)
+    assert torch.isneginf(statistics["return"]).tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])

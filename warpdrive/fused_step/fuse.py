@@ -324,6 +324,7 @@ def _end_step(
     with fused.when("done"):
         _end_episode(fused)
         if auto_reset:
+            fused.barrier()
             _choose_start(fused)
             for array in observations:
                 _keep_final(fused, array.name, sampled)
@@ -331,7 +332,6 @@ def _end_step(
                 _keep_final(fused, "action_mask", sampled)
             for name in global_state:
                 _keep_final(fused, name, sampled, f"global_state.{name}")
-            fused.barrier()
             _restart(fused, binding)
     if sampled:
         for array in observations:
@@ -355,7 +355,6 @@ def _add_rewards(fused: FusedKernel) -> None:
 
 def _choose_start(fused: FusedKernel) -> None:
     fused.call(resetter.choose_start, choice="reset.choice", stream="reset.stream", pool_size="reset.pool_size")
-    fused.barrier()
 
 
 def _draw(fused: FusedKernel, environment: Environment, array: SpaceArray) -> None:
@@ -431,7 +430,7 @@ def _record(fused: FusedKernel, function: DeviceFunction, name: str, as_name: st
 
 def _end_episode(fused: FusedKernel) -> None:
     names = ("running_return", "last_return", "last_length", "return_sum", "length_sum", "episodes", "terminations")
-    fused.call(episode_log.log_episode, **{name: f"episode.{name}" for name in names})
+    fused.call(episode_log.log_episode, choice="reset.choice", **{name: f"episode.{name}" for name in names})
 
 
 def _keep_final(fused: FusedKernel, name: str, recorded: bool, as_name: str | None = None) -> None:
@@ -449,6 +448,7 @@ def _keep_final(fused: FusedKernel, name: str, recorded: bool, as_name: str | No
 
 
 def _restart(fused: FusedKernel, binding: Binding) -> None:
+    fused.barrier()
     if CONTINUED in binding.context:
         fused.call(resetter.begins_anew, result="anew")
         with fused.when("anew"):
