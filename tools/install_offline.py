@@ -28,6 +28,8 @@ import tomllib
 PROJECT = Path(__file__).parents[1]
 ALSO_NEEDED = ("pytest", "setuptools")
 """Packages of the extra `test` that are needed as well."""
+MARKER = ".install_offline"
+"""File in the folders that this program has made."""
 
 
 def main() -> None:
@@ -54,10 +56,12 @@ def main() -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove a folder of installed packages, if there is one; end with a message for any other that is not empty."""
-    if folder.exists() and any(folder.iterdir()) and not any(folder.glob("*.dist-info")):
-        raise SystemExit(f"{folder} holds other files than installed packages, and would be emptied: name a new folder")
+    """Empty a folder that this program has made, or make it; end with a message for any other that is not empty."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).exists():
+        raise SystemExit(f"{folder} was not made by this program, and would be emptied: name a new folder")
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARKER).touch()
 
 
 def requirements() -> dict[str, Requirement]:

@@ -81,10 +81,13 @@ def test_wheels_that_are_lacking_are_installed_with_warpdrive_into_a_folder(tmp_
     wheels.mkdir()
     wheel(wheels, "carried-for-a-test", "1.5")
     wheel(wheels, "pytest", "0.1")  # is there already
+    install_offline.clear(into)
+    (into / "of_a_former_installation.py").touch()
     command = [sys.executable, TOOLS / "install_offline.py", "--wheels", wheels, "--into", into]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "WarpDrive, carried-for-a-test\n" in result.stdout
+    assert not (into / "of_a_former_installation.py").exists()
     program = (
         "import carried_for_a_test, warpdrive, warpdrive.envs; print(carried_for_a_test.VERSION, warpdrive.__file__)"
     )
@@ -95,7 +98,8 @@ def test_wheels_that_are_lacking_are_installed_with_warpdrive_into_a_folder(tmp_
 
 def test_folders_keep_what_the_tools_have_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(SystemExit, match="holds other files than installed packages"):
+    (tmp_path / "numpy-2.0.dist-info").mkdir()
+    with pytest.raises(SystemExit, match="was not made by this program, and would be emptied"):
         install_offline.clear(tmp_path)
     former = wheel(tmp_path, "former", "1.0")
     monkeypatch.setattr(gather_wheels, "_gather", lambda folder, python, present: wheel(folder, "new", "1.0"))
@@ -103,6 +107,7 @@ def test_folders_keep_what_the_tools_have_not_written(tmp_path: Path, monkeypatc
     gather_wheels.main()
     assert not former.exists() and {path.name for path in tmp_path.iterdir()} == {
         "thesis.txt",
+        "numpy-2.0.dist-info",
         "new-1.0-py3-none-any.whl",
     }
 
