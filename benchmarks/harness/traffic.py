@@ -17,13 +17,10 @@ import torch
 
 import warpdrive as wd
 from harness.measure import seconds_per_call
-from warpdrive.kernels.fusion import Call, Fusion
+from warpdrive.kernels.fusion import ROLLOUT, Call, Fusion
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.spaces import action_arrays, nested
-
-_ROLLOUT = "rollout__"
-"""Prefix of parameters of which a step writes one slot."""
 
 _REPLICAS = 13
 """The number of replicas in the analysis; arrays with a different first axis are not per-replica."""
@@ -75,12 +72,12 @@ def _is_of_replicas(parameter: str, value: Any) -> bool:
     """Return True if a step accesses a separate part of the array for each replica."""
     if not isinstance(value, torch.Tensor) or parameter.startswith("constant__"):
         return False
-    axis = 1 if parameter.startswith(_ROLLOUT) else 0
+    axis = 1 if parameter.startswith(ROLLOUT) else 0
     return value.dim() > axis and value.shape[axis] == _REPLICAS
 
 
 def _size(parameter: str, tensor: torch.Tensor) -> float:
-    slots = tensor.shape[0] if parameter.startswith(_ROLLOUT) else 1
+    slots = tensor.shape[0] if parameter.startswith(ROLLOUT) else 1
     return tensor.nbytes / slots / _REPLICAS
 
 

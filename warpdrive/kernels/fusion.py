@@ -45,6 +45,8 @@ class When:
 
 
 FusedStep = Call | Barrier | When
+ROLLOUT = "rollout__"
+"""Prefix of parameters for arrays of a rollout, in which the axis of the replicas follows that of the steps."""
 _kernels: dict[Fusion, Kernel] = {}
 
 

@@ -96,7 +96,7 @@ class BoundKernel:
             else:
                 kind = _kind(kernel, name, arguments[name], leaves)
                 if replicas is not None and kind.rank:
-                    kind = replace(kind, extents=baked_extents(arguments[name].shape, replicas))
+                    kind = replace(kind, extents=baked_extents(name, arguments[name].shape))
                 kinds[name] = kind
         launch_kind = LaunchKind.of(configuration)
         if replicas is not None:

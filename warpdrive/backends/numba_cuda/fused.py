@@ -92,7 +92,7 @@ def _parameter(name: str, value: Any, replicas: int) -> Parameter:
         return Parameter(name, ArgumentKind(dtype, None))
     is_readonly = isinstance(value, np.ndarray)
     kind = ArgumentKind(dtype, value.ndim, "C", is_readonly)
-    return Parameter(name, kind, baked_extents(value.shape, replicas))
+    return Parameter(name, kind, baked_extents(name, value.shape))
 
 
 def _numpy_dtype(value: Any) -> np.dtype[Any]:

@@ -1,7 +1,7 @@
 """Parameters of compiled GPU code: 8-byte words passed by value, and constant array lengths.
 
-The first axis of an array, and axes as long as the number of replicas, are passed at launch. A fused step is thus
-compiled once for any number of replicas, takes little more than a hundred words, and has constant strides.
+The first axis of an array, and the second one of a rollout, are passed at launch. A fused step is thus compiled once
+for any number of replicas, takes little more than a hundred words, and has constant strides.
 """
 
 from __future__ import annotations

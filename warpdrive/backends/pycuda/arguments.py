@@ -17,6 +17,7 @@ import torch
 
 from warpdrive.kernels.cuda_signature import c_type, is_array, is_constant
 from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.fusion import ROLLOUT
 
 WORD = 8
 """Bytes per argument."""
@@ -34,9 +35,9 @@ def argument_bytes(arguments: Mapping[str, Any], replicas: int) -> bytes:
     return b"".join(_word(value) for _, value in _members(arguments, replicas))
 
 
-def extents(array: Any, replicas: int) -> str:
-    """Return the C++ type of an array's extents."""
-    varying = _varying(array, replicas)
+def extents(name: str, array: Any, replicas: int) -> str:
+    """Return the C++ type of the extents of a parameter's array."""
+    varying = _varying(name, array, replicas)
     return f"wd_extents<{', '.join('wd_varies' if axis in varying else str(n) for axis, n in enumerate(array.shape))}>"
 
 
@@ -53,8 +54,8 @@ def view(name: str, array: Any, replicas: int) -> tuple[str, str]:
     """
     values = ("0, 0", "given.wd_num_replicas, 0", f"given.{_length(name)}, given.wd_num_replicas")
     element = f"{'const ' * is_constant(array)}{c_type(array)}"
-    return f"wd_array<{element}, {extents(array, replicas)}>", (
-        f"{{given.wd_{name}, {{{values[len(_varying(array, replicas))]}}}}}"
+    return f"wd_array<{element}, {extents(name, array, replicas)}>", (
+        f"{{given.wd_{name}, {{{values[len(_varying(name, array, replicas))]}}}}}"
     )
 
 
@@ -64,7 +65,7 @@ def _members(arguments: Mapping[str, Any], replicas: int) -> Iterator[tuple[str,
         if isinstance(value, torch.Tensor) and not value.is_contiguous():
             raise KernelError(f"array '{name}' is a view whose elements are not contiguous, as CUDA C requires")
         yield name, value
-        if is_array(value) and len(_varying(value, replicas)) == 2:
+        if is_array(value) and len(_varying(name, value, replicas)) == 2:
             yield _length(name).removeprefix("wd_"), np.int32(value.shape[0])
 
 
@@ -72,13 +73,13 @@ def _length(name: str) -> str:
     return f"wd_length_of_{name}"
 
 
-def _varying(array: Any, replicas: int) -> set[int]:
+def _varying(name: str, array: Any, replicas: int) -> set[int]:
     """Return the axes whose extents vary: that of the replicas, and that of rollout steps if it precedes it."""
     if is_constant(array) or not array.shape:
         return set()
-    if array.shape[0] == replicas:
-        return {0}
-    return {0, 1} if len(array.shape) > 1 and array.shape[1] == replicas else set()
+    if name.startswith(ROLLOUT) and len(array.shape) > 1 and array.shape[1] == replicas:
+        return {0, 1}
+    return {0} if array.shape[0] == replicas else set()
 
 
 def _word(value: Any) -> bytes:

@@ -136,7 +136,7 @@ def _source(
         f"#define WD_REPLICAS_PER_WARP {packing.replicas_per_warp}",
         f"#define WD_WARPS_PER_BLOCK {packing.threads // WARP if packing.replicas_per_warp else 1}",
         *(f'#include "{_quoted(str(LIBRARY / header))}"' for header in ["warpdrive.cuh", *headers]),
-        *(f"typedef {extents(value, replicas)} wd_extents_of_{name};" for name, value in named_by_authors.items()),
+        *(f"typedef {extents(key, value, replicas)} wd_extents_of_{key};" for key, value in named_by_authors.items()),
         f'#include "{_quoted(str(LIBRARY / "author.cuh"))}"',
     ]
     for path, text in authors.items():

@@ -13,6 +13,7 @@ from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.compile_time import DTYPE, dtype_parameters, shape_parameters, unassigned_parameters
 from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.errors import KernelError
+from warpdrive.kernels.fusion import ROLLOUT
 from warpdrive.kernels.kernel import Kernel
 from warpdrive.kernels.language import DYNAMIC
 from warpdrive.kernels.lowering import ResolvedKernel, resolve_kernel
@@ -60,15 +61,14 @@ class ArgumentKind:
         return (self.dtype, self.rank, self.layout, self.readonly, self.extents or (None,) * self.rank)
 
 
-def baked_extents(shape: Sequence[int], replicas: int) -> tuple[int | None, ...]:
-    """Return the axis lengths that are constants of a fused kernel, with None for the others.
+def baked_extents(parameter: str, shape: Sequence[int]) -> tuple[int | None, ...]:
+    """Return the axis lengths of an array that are constants of a fused kernel, with None for the others.
 
-    Not constant are the first axis, which is that of the replicas or of rollout steps, and in the second case the next
-    one, so that the same code serves any number of both. Other axes are constant even if they are as long as the
-    number of replicas.
+    Not constant are the first axis, which is that of the replicas, start states or rollout steps, and in the last case
+    the next one, so that the same code serves any number of them.
     """
-    varying = 1 if not shape or shape[0] == replicas else 2
-    return tuple(None if axis == 0 or (axis < varying and n == replicas) else n for axis, n in enumerate(shape))
+    varying = 2 if parameter.startswith(ROLLOUT) else 1
+    return tuple(None if axis < varying else n for axis, n in enumerate(shape))
 
 
 def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, Any]:
