@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
 from warpdrive.file_lock import is_locked, locked
-from warpdrive.training.runtime.atomic_write import check_no_link, write_json
+from warpdrive.training.runtime.atomic_write import check_no_link, write_atomically, write_json
 
 if TYPE_CHECKING:  # import PyTorch, which readers of run folders do not need
     from warpdrive.training.config.load import RunConfig
@@ -28,7 +29,8 @@ _LONGEST_PATH = 4096
 class RunFolder:
     """Paths of a run's outputs: ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``summary.json``, ``machine.json``.
 
-    A run in progress may have ``present_policy/`` as well, see ``checkpoint/present.py``.
+    A run in progress may have ``present_policy/`` as well, see ``checkpoint/present.py``, and a run with experiment
+    trackers ``tracker_id``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,11 +41,14 @@ class RunFolder:
         self.summary = path / "summary.json"
         self.machine = path / "machine.json"
         self.present_policy = path / "present_policy"
+        self.tracker_id = path / "tracker_id"
 
     @classmethod
     def create(cls, config: RunConfig) -> RunFolder:
         """Create a new folder below ``config.saving.folder`` and write ``config.yaml`` to it."""
         run = cls(new_folder(Path(config.saving.folder) / config.name))
+        if config.saving.wandb or config.saving.trackio or config.saving.mlflow:
+            write_atomically(run.tracker_id, secrets.token_hex(4) + "\n")
         config.save(run.config)  # with it the folder becomes a run
         return run
 

@@ -98,6 +98,14 @@ def test_a_run_has_one_name_from_wherever_it_is_resumed(tmp_path: Path, monkeypa
         assert run_id(config, RunFolder(Path(path))) == run_id(config, run) == "cartpole-2026-11-30"
 
 
+def test_runs_of_one_second_on_two_machines_are_two(tmp_path: Path) -> None:
+    ids = set()
+    for machine in ("one", "two"):
+        config = load_config("cartpole", [f"saving.folder={tmp_path / machine}", "saving.wandb={project: p}"])
+        ids.add(run_id(config, RunFolder(RunFolder.create(config).path.rename(tmp_path / machine / "2026-11-30"))))
+    assert len(ids) == 2 and all(one.startswith("cartpole-2026-11-30-") for one in ids)
+
+
 def test_it_is_finished_when_the_run_fails(sections: Sections, trainer_of: TrainerOf, wandb: StandIn) -> None:
     def on_update(report: object) -> None:
         raise ZeroDivisionError

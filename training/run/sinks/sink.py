@@ -54,8 +54,14 @@ def without_nan(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def run_id(config: RunConfig, run: RunFolder) -> str:
-    """Return an identifier of a run, equal after resuming: name and folder, of letters, digits and ``-``."""
-    return re.sub(r"\W", "-", run_title(config, run))
+    """Return an identifier of a run, equal after resuming: name, folder and, unless the run is old, random digits.
+
+    Runs of one name begin in the same second on several machines. Characters are letters, digits and ``-``.
+    """
+    parts = [run_title(config, run)]
+    if run.tracker_id.is_file():
+        parts.append(run.tracker_id.read_bytes()[:20].decode(errors="replace").strip())
+    return re.sub(r"\W", "-", "-".join(parts))
 
 
 def run_title(config: RunConfig, run: RunFolder) -> str:
