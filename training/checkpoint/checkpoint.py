@@ -14,7 +14,6 @@ their own are accepted.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
@@ -40,15 +39,13 @@ from warpdrive import __version__
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, one_line, shown
 from warpdrive.training.checkpoint.run_folder import RunFolder, find_run
-from warpdrive.training.runtime.atomic_write import no_room, replace_file, replace_non_finite, write_atomically
+from warpdrive.training.runtime.atomic_write import no_room, replace_file, replace_non_finite, sync, write_atomically
 
 _FORMAT = 3
 _MANIFEST, _STATE = "manifest.json", "trainer.pt"
 _NO_CHECKSUM = "0" * 64
 _INFINITE = "\0inf"
 """Placeholder of an infinite number in JSON; configurations have no NUL characters."""
-_CAN_SYNC_FOLDERS = hasattr(os, "O_DIRECTORY")
-"""False on Windows, where folders cannot be opened."""
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
 LATEST, BEST = "latest", "best"
 """Files in the folder of a run's checkpoints, each with the name of one of them."""
@@ -104,10 +101,10 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         }
         (beside / _MANIFEST).write_text(_with_checksum(manifest), encoding="utf-8")
         for path in (*beside.iterdir(), beside):
-            _sync(path)
+            sync(path)
         with _set_aside(folder):
             replace_file(beside, folder)
-        _sync(folder.parent)
+        sync(folder.parent)
     except OSError as error:
         full = no_room(error)
         shutil.rmtree(beside, ignore_errors=True)  # before measuring the free space
@@ -391,20 +388,6 @@ def _set_aside(folder: Path) -> Iterator[None]:
             replace_file(aside, folder)
         raise
     shutil.rmtree(aside, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    """Sync a file, or the entries of a folder where that is possible, to disk."""
-    if path.is_dir() and not _CAN_SYNC_FOLDERS:
-        return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # on Windows only what can be written is synced
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if not path.is_dir() or error.errno not in (errno.EBADF, errno.EINVAL):  # of file systems that sync no folders
-            raise
-    finally:
-        os.close(handle)
 
 
 def _advice(folder: Path) -> str:

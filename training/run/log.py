@@ -118,6 +118,11 @@ class RunLog:
             interval, self._pending = self._pending, None
             self._log(interval)
 
+    def sync(self) -> None:
+        """Log the last interval, if that is pending, and sync all rows to disk."""
+        self.log_pending()
+        self.metrics.sync()
+
     def check(self, losses: dict[str, Tensor]) -> None:
         """Check losses immediately, before the updated weights are used.
 

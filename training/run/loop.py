@@ -235,7 +235,7 @@ class _TrainingRun:
         learner = self.learner
         folder = self.folder.checkpoints / f"step_{learner.env_steps}"
         if self.log.saved != folder:
-            self.log.log_pending()  # a run that is resumed from here does not write this row again
+            self.log.sync()  # a run that is resumed from here does not write these rows again
             self.state.returns, self.state.best = self.log.returns, self.best.state
             checkpoint = checkpoint_of(learner, self.state)
             self.log.saved = save_in_run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,7 @@ import torch
 
 from warpdrive.errors import CheckpointError, one_line, shown
 from warpdrive.training.run.sinks.sink import MetricSink
-from warpdrive.training.runtime.atomic_write import write_atomically, writing
+from warpdrive.training.runtime.atomic_write import sync, write_atomically, writing
 
 
 class MetricsLog:
@@ -49,6 +50,12 @@ class MetricsLog:
         """Add ``metrics`` to the existing row of ``env_steps``; the file is rewritten."""
         self._widen([name for name in metrics if name not in self._columns], str(env_steps), metrics)
         self._add_to_sinks(env_steps, metrics)
+
+    def sync(self) -> None:
+        """Sync the rows to disk."""
+        with writing(self._path):
+            os.fsync(self._file.fileno())
+            sync(self._path.parent)  # its entry, if it was created or rewritten
 
     def _add_to_sinks(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         for sink in self._sinks:

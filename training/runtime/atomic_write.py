@@ -1,4 +1,4 @@
-"""Atomic writes of small files, and errors of full disks."""
+"""Atomic writes of small files, syncs to disk, and errors of full disks."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ _NO_ROOM = {
 _IN_USE = (5, 32)
 """Errors of Windows when a file is renamed that another process has open, such as a virus scanner a new one."""
 _TRIES, _BETWEEN_TRIES = 50, 0.1
+_CAN_SYNC_FOLDERS = hasattr(os, "O_DIRECTORY")
+"""False on Windows, where folders cannot be opened."""
 
 
 def replace_file(source: Path, target: Path) -> None:
@@ -58,6 +60,20 @@ def write_atomically(path: Path, text: str) -> None:
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
+
+
+def sync(path: Path) -> None:
+    """Sync a file, or the entries of a folder where that is possible, to disk."""
+    if path.is_dir() and not _CAN_SYNC_FOLDERS:
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # on Windows only what can be written is synced
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if not path.is_dir() or error.errno not in (errno.EBADF, errno.EINVAL):  # of file systems that sync no folders
+            raise
+    finally:
+        os.close(handle)
 
 
 def write_json(path: Path, value: Any, indent: int | None = None) -> None:
