@@ -610,7 +610,7 @@ def test_the_animation_of_a_recording_replaces_no_link(tmp_path: Path) -> None:
         _usual_output(str(tmp_path / "episode.npz"))
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "config.yaml.part", "checkpoints/latest", "replay.gif"])
+@pytest.mark.parametrize("name", ["metrics.csv", "config.yaml", "checkpoints/latest", "replay.gif"])
 def test_writes_into_a_run_do_not_follow_links(name: str, run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     precious = run_folder.parent / "precious"
     precious.write_text("mine")

@@ -318,8 +318,11 @@ def remove_incomplete(checkpoints: Path, env_steps: int) -> None:
     Raises:
         CheckpointError: If there is a later undamaged checkpoint: the run has been continued since.
     """
-    for half in checkpoints.glob(".*.part"):
-        shutil.rmtree(half, ignore_errors=True)
+    for half in (*checkpoints.glob(".*.part"), *checkpoints.parent.glob(".*.part")):
+        if half.is_dir():
+            shutil.rmtree(half, ignore_errors=True)
+        else:
+            half.unlink(missing_ok=True)
     for folder in _by_age(checkpoints):
         if _env_steps(folder) > env_steps:
             try:

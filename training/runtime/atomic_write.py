@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,16 +43,15 @@ def replace_file(source: Path, target: Path) -> None:
 def write_atomically(path: Path, text: str) -> None:
     """Write a small text file atomically: to a temporary file that is renamed.
 
-    An ``OSError`` names the file.
+    If several threads or processes write a file at once, it has the text of one of them. An ``OSError`` names the file.
 
     Raises:
         DefinitionError: If the name has a NUL character.
     """
     check_path(path=path)
-    beside = path.with_name(path.name + ".part")
+    beside = path.with_name(f".{path.name[:50]}.{secrets.token_hex(4)}.part")
     with writing(path):
         try:
-            beside.unlink(missing_ok=True)  # left by a killed process; or a link to another file
             with beside.open("x", encoding="utf-8", newline="") as file:
                 file.write(text)
                 file.flush()

@@ -120,11 +120,14 @@ def test_the_last_whole_checkpoint_is_where_a_run_goes_on(sections: Sections, tr
     checkpoints = run / "checkpoints"
     (checkpoints / "step_1000" / "trainer.pt").write_bytes(b"half of it")
     shutil.copytree(checkpoints / "step_800", checkpoints / ".step_1000.1.part")
+    for name in (".metrics.csv.1.part", "checkpoints/.latest.1.part"):
+        (run / name).write_text("half of it")
     trainer = Trainer.resume(run)
     assert trainer.env_steps == 800
     trainer.train()
     assert rows_of(run) == expected
     assert {path.name for path in checkpoints.iterdir()} == {"step_600", "step_800", "step_1000", "latest"}
+    assert not list(run.glob(".*"))
     for name in ("step_600", "step_800", "step_1000"):
         (checkpoints / name / "manifest.json").unlink()
     with pytest.raises(CheckpointError, match=r"step_1000/manifest\.json: missing"):

@@ -41,6 +41,20 @@ def test_a_file_that_others_read_is_replaced_once_they_close_it(
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
+def test_writers_at_the_same_time_do_not_disturb_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "replace", rename)
+        write_atomically(tmp_path / "file", "of another")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    write_atomically(tmp_path / "file", "own")
+    assert (tmp_path / "file").read_text() == "own"
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
 def test_other_errors_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic_write.time, "sleep", lambda seconds: pytest.fail("waited"))
     (tmp_path / "file").mkdir()
