@@ -24,7 +24,7 @@ from warpdrive.training.run.log import RunLog
 from warpdrive.training.run.machine import write_machine
 from warpdrive.training.run.metrics import MetricsLog
 from warpdrive.training.run.periodic_evaluation import PeriodicEvaluation
-from warpdrive.training.run.sinks.configured import check_sinks, sinks_of
+from warpdrive.training.run.sinks.configured import check_sinks, open_sinks
 from warpdrive.training.runtime.interrupts import stop_on_interrupt
 from warpdrive.training.runtime.torch_threads import torch_threads
 
@@ -66,8 +66,8 @@ def run_training(
     with folder.lock():
         if going_on:
             remove_incomplete(folder.checkpoints, learner.env_steps)
-        sinks = sinks_of(config, folder, learner.env_steps)
         with (
+            open_sinks(config, folder, learner.env_steps) as sinks,
             MetricsLog(folder.metrics, sinks, learner.env_steps) as metrics,
             torch_threads(config.trainer.torch_threads),
             stop_on_interrupt() as callbacks.stop,

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -27,7 +27,7 @@ class MetricsLog:
 
     Args:
         path: CSV file.
-        sinks: Further sinks; closed with this log.
+        sinks: Further sinks.
         go_on_after: Environment steps of a resumed run: later rows of an existing file are removed.
     """
 
@@ -83,10 +83,7 @@ class MetricsLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with ExitStack() as stack:
-            for sink in self._sinks:
-                stack.callback(sink.close)
-            stack.enter_context(writing(self._path))
+        with writing(self._path):
             self._file.close()
 
 

@@ -15,7 +15,7 @@ import pytest
 from warpdrive.errors import ConfigError
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import load_config
-from warpdrive.training.run.sinks.configured import check_sinks, log_replay, sinks_of
+from warpdrive.training.run.sinks.configured import check_sinks, log_replay, open_sinks
 from warpdrive.training.run.sinks.sink import run_id
 from warpdrive.training.trainer import Trainer
 
@@ -211,9 +211,9 @@ def test_every_sink_gets_the_metrics_and_the_replay_of_a_resumed_run(
     gif = run.path / "replay.gif"
     Image.new("P", (20, 10)).save(gif, save_all=True, append_images=[Image.new("P", (20, 10), 1)])
     for go_on_after in (0, 100):
-        for sink in sinks_of(config, run, go_on_after):
-            sink.add(go_on_after + 100, {"losses/entropy/even": 0.5, "charts/episodic_return/even": math.nan})
-            sink.close()
+        with open_sinks(config, run, go_on_after) as sinks:
+            for sink in sinks:
+                sink.add(go_on_after + 100, {"losses/entropy/even": 0.5, "charts/episodic_return/even": math.nan})
     log_replay(config, run, 200, gif)
 
     events = EventAccumulator(str(run.path / "tensorboard")).Reload()
@@ -229,6 +229,18 @@ def test_every_sink_gets_the_metrics_and_the_replay_of_a_resumed_run(
     assert dict(there.params)["policy.even.lr"] == "0.01" and there.status == "FINISHED"
     assert there.artifacts == [str(gif)] and mlflow.experiments == {"e": "0"}
     assert wandb.runs[-1].logged == [{"env_steps": 200, "replay": (str(gif), "gif")}]
+
+
+def test_sinks_are_closed_when_another_cannot_be_opened(
+    tmp_path: Path, sections: Sections, monkeypatch: pytest.MonkeyPatch, wandb: StandIn
+) -> None:
+    mlflow = FakeMlflow()
+    monkeypatch.setattr(mlflow, "create_run", lambda *_, **__: 1 // 0)  # its server is down
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+    config = load_config(sections(), ["saving.wandb={project: p}", "saving.mlflow={}"])
+    with pytest.raises(ZeroDivisionError), open_sinks(config, RunFolder(tmp_path), 0):
+        pass
+    assert wandb.runs[0].finished
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from warpdrive.training.checkpoint.run_folder import RunFolder
@@ -27,28 +28,33 @@ def check_sinks(config: RunConfig) -> None:
             package()
 
 
-def sinks_of(config: RunConfig, run: RunFolder, go_on_after: int) -> list[MetricSink]:
-    """Return the metric sinks configured in ``saving``.
+@contextmanager
+def open_sinks(config: RunConfig, run: RunFolder, go_on_after: int) -> Iterator[list[MetricSink]]:
+    """Open the metric sinks configured in ``saving``, possibly none, for the block.
 
     Args:
         config: Run configuration.
         run: Folder of the run.
         go_on_after: Environment steps of a resumed run.
-
-    Returns:
-        The sinks, possibly none.
     """
+    with ExitStack() as stack:
+        sinks: list[MetricSink] = []
+        for sink in _sinks_of(config, run, go_on_after):
+            stack.callback(sink.close)
+            sinks.append(sink)
+        yield sinks
+
+
+def _sinks_of(config: RunConfig, run: RunFolder, go_on_after: int) -> Iterator[MetricSink]:
     saving = config.saving
-    sinks: list[MetricSink] = []
     if writes_events(saving.tensorboard):
-        sinks.append(TensorBoardEvents(run.path / "tensorboard", go_on_after))
+        yield TensorBoardEvents(run.path / "tensorboard", go_on_after)
     if saving.wandb is not None:
-        sinks.append(WandbRun(saving.wandb, run, config))
+        yield WandbRun(saving.wandb, run, config)
     if saving.trackio is not None:
-        sinks.append(TrackioRun(saving.trackio, run, config))
+        yield TrackioRun(saving.trackio, run, config)
     if saving.mlflow is not None:
-        sinks.append(MlflowRun(saving.mlflow, run, config))
-    return sinks
+        yield MlflowRun(saving.mlflow, run, config)
 
 
 def log_replay(config: RunConfig, run: RunFolder, env_steps: int, path: Path) -> None:
@@ -60,7 +66,6 @@ def log_replay(config: RunConfig, run: RunFolder, env_steps: int, path: Path) ->
         env_steps: Environment steps of the policies that act.
         path: GIF file.
     """
-    with ExitStack() as stack:
-        for sink in sinks_of(config, run, env_steps):
-            stack.callback(sink.close)
+    with open_sinks(config, run, env_steps) as sinks:
+        for sink in sinks:
             sink.add_replay(env_steps, path)
