@@ -7,6 +7,7 @@ of steps allows. Findings are reported when they first occur, and counted.
 from __future__ import annotations
 
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -171,6 +172,7 @@ class Checks:
         self.coverage: dict[tuple[str, str], _Coverage] = {}
         self.num_launches = 0
         self._typed: set[Any] = set()
+        self._one_at_a_time = threading.RLock()  # threads of the program may launch kernels at once
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -188,6 +190,10 @@ class Checks:
 
     def check(self, launch: Launch, arguments: tuple[Any, ...]) -> bool:
         """Check a launch; return False if it must not run, as it would write out of bounds."""
+        with self._one_at_a_time:
+            return self._check_next(launch, arguments)
+
+    def _check_next(self, launch: Launch, arguments: tuple[Any, ...]) -> bool:
         kernel = launch.dispatcher
         self.num_launches += 1
         coverage = self.coverage.setdefault((kernel.py_func.__name__, _definition(kernel)), _Coverage())

@@ -174,11 +174,12 @@ class CUDADispatcher(Kernel):
         if griddim is None or blockdim is None:
             raise ValueError(LAUNCHED_AS)
         key = _dimensions(griddim, "griddim"), _dimensions(blockdim, "blockdim"), sharedmem
-        if key not in self._configured:
-            if len(self._configured) == MAX_CONFIGURATIONS:
+        launch = self._configured.get(key)
+        if launch is None:
+            if len(self._configured) >= MAX_CONFIGURATIONS:
                 self._configured.clear()
-            self._configured[key] = Launch(self, *key)
-        return self._configured[key]
+            launch = self._configured[key] = Launch(self, *key)
+        return launch
 
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
         """Return a callable that launches the kernel with at least ``ntasks`` threads.
@@ -310,8 +311,9 @@ class CUDADispatcher(Kernel):
                 for value in given
             ]
         )
+        check = before_launch  # another thread may reset it
         try:
-            if before_launch is None or before_launch(launch, given):
+            if check is None or check(launch, given):
                 run(*given)
         except KernelError as error:
             raise exception_of(error.raised) if error.raised else KernelTypingError(str(error)) from None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +167,25 @@ def test_results_are_those_of_the_program():
     }  # fmt: skip
     summary = checks.summary()
     assert "not checked: 'spin': its threads wait for each other" in summary and "'raises'" not in summary
+
+
+def test_launches_of_several_threads_are_checked_one_at_a_time(monkeypatch):
+    @cuda.jit
+    def fill(x):
+        x[cuda.grid(1)] = 1
+
+    check, inside, met = Checks._check, threading.Barrier(2), []
+
+    def wait_for_another(*arguments):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            met.append(inside.wait(0.2))
+        return check(*arguments)
+
+    monkeypatch.setattr(Checks, "_check", wait_for_another)
+    checks, arrays = Checks(), [np.zeros(4), np.zeros(4)]
+    with checks.active(), ThreadPoolExecutor(2) as threads:
+        list(threads.map(fill[1, 4], arrays))
+    assert not met and checks.num_launches == 2 and np.all(arrays)
 
 
 def test_blocks_are_spread_over_the_grid():
