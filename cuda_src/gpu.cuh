@@ -48,12 +48,12 @@ WD_FUNCTION unsigned int wd_lanes() {
     return (WD_NUM_AGENTS == 32 ? ~0u : (1u << WD_NUM_AGENTS % 32) - 1u) << wd_place_in_warp() * WD_NUM_AGENTS % 32;
 }
 
-// Synchronize the threads of the replica.
+// Synchronise the threads of the replica.
 WD_FUNCTION void wd_wait() {
     if (WD_NUM_AGENTS > 1) __syncwarp(wd_lanes());
 }
 
-// Synchronize the threads of the replica, and return the number for which a condition is true.
+// Synchronise the threads of the replica, and return the number for which a condition is true.
 WD_FUNCTION int wd_wait_count(int condition) {
     wd_wait();  // a vote does not order memory accesses
     return __popc(__ballot_sync(wd_lanes(), condition));

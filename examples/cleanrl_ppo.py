@@ -18,7 +18,7 @@ GAMMA, GAE_LAMBDA, CLIP, ENTROPY, LEARNING_RATE = 0.98, 0.95, 0.2, 0.01, 2.5e-3
 
 
 def network(num_inputs: int, num_outputs: int, scale: float) -> nn.Sequential:
-    """Return a perceptron with orthogonal initialization."""
+    """Return a perceptron with orthogonal initialisation."""
     sizes = [(num_inputs, 64, 2**0.5), (64, 64, 2**0.5), (64, num_outputs, scale)]
     layers: list[nn.Module] = []
     for inputs, outputs, gain in sizes:

@@ -69,7 +69,7 @@ def train(total_steps: int = 500_000, num_envs: int = 256, seed: int = 1) -> flo
         discount_factor=0.98,
         entropy_loss_scale=0.005,
         value_loss_scale=0.5,
-        value_clip=0,  # values are not normalized
+        value_clip=0,  # values are not normalised
         time_limit_bootstrap=True,
     )
     configuration.experiment.write_interval = configuration.experiment.checkpoint_interval = 0

@@ -99,7 +99,7 @@ def name_of(wheel: Path) -> str:
 
 
 def plain(name: str) -> str:
-    """Return the normalized name of a package."""
+    """Return the normalised name of a package."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

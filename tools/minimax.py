@@ -2,7 +2,7 @@
 
 python tools/minimax.py
 
-Each polynomial minimizes the maximum of the weighted error on its interval (Lawson's algorithm, "Contributions to the
+Each polynomial minimises the maximum of the weighted error on its interval (Lawson's algorithm, "Contributions to the
 theory of linear least maximum approximations", 1961). Coefficients are rounded to float32 one after the other, the most
 significant first, and the remaining ones are recomputed.
 """
@@ -101,7 +101,7 @@ PROBLEMS = {
 
 
 def lawson(columns: Array, values: Array, weights: Array) -> Array:
-    """Return the coefficients that minimize the maximum of the weighted error.
+    """Return the coefficients that minimise the maximum of the weighted error.
 
     Args:
         columns: ``[points, terms]``, the powers.

@@ -97,7 +97,7 @@ class DeviceContext:
         self._declared[name] = _Declaration(tuple(shape), torch_dtype(dtype, f"array '{name}'"))
 
     def allocate(self) -> None:
-        """Allocate all declared arrays in one block of memory, initialized with zeros.
+        """Allocate all declared arrays in one block of memory, initialised with zeros.
 
         Raises :class:`DefinitionError` if the device is out of memory.
         """

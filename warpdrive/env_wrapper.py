@@ -1,4 +1,4 @@
-"""Vectorized environment: replicas that are reset and stepped together, with optional sampling and recording."""
+"""Vectorised environment: replicas that are reset and stepped together, with optional sampling and recording."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _STATISTICS = {"episodes": "episodes", "terminated": "terminations", "length": "
 
 
 class EnvWrapper:
-    """Vectorized environment: thousands of replicas of one environment on one device.
+    """Vectorised environment: thousands of replicas of one environment on one device.
 
     ```python
     env = wd.EnvWrapper("tag_gridworld", num_envs=1000)
@@ -214,7 +214,7 @@ class EnvWrapper:
             actions: ``[num_envs, num_agents]`` for Discrete, ``[num_envs, num_agents, n]`` for MultiDiscrete (integers)
                 and Box (float32); a tensor or an array, or a dict of them by tag if the tags have separate spaces.
                 Actions of a Box are clipped to its bounds, as sampled ones are. Values are validated on the CPU only:
-                on a GPU this would synchronize with the device, so invalid choices and NaN reach the kernels. If None,
+                on a GPU this would synchronise with the device, so invalid choices and NaN reach the kernels. If None,
                 all agents take random actions, drawn in the same launch: uniform over the allowed actions, normal for
                 unbounded components of a Box. :meth:`actions` returns them.
 
@@ -303,7 +303,7 @@ class EnvWrapper:
     def logits(self, tag: str) -> torch.Tensor:
         """Return the writable policy outputs of sampled steps: ``[num_envs, agents of the tag, n]``, float32.
 
-        Discrete: the unnormalized log-probabilities of the choices. MultiDiscrete: those of all components,
+        Discrete: the unnormalised log-probabilities of the choices. MultiDiscrete: those of all components,
         concatenated. Box: the means of all components, then the logarithms of their standard deviations, in units of
         the Box (but see :meth:`normalize`). Samples may lie outside of the Box: the rollout records them with their
         log-probabilities, while they are clipped (or squashed, see :meth:`squash`) for the environment.
@@ -331,7 +331,7 @@ class EnvWrapper:
         return self._box_option("squash", tag)
 
     def normalize(self, tag: str) -> torch.Tensor:
-        """Return the flag that selects means and standard deviations normalized to the range of a Box: ``[1]`` int32.
+        """Return the flag that selects means and standard deviations normalised to the range of a Box: ``[1]`` int32.
 
         The default is 0. If set to 1, the unit is half the range: a mean of -1 is the lower bound of a component and a
         mean of 1 the upper bound. Components that are not bounded on both sides are unaffected. Recorded samples are in
@@ -700,7 +700,7 @@ class EnvWrapper:
         given = checked_actions(actions, self._action_arrays, self.num_envs, self.policy_tags)
         for array in self._action_arrays:
             acted = self.ctx[array.name].copy_(given[array.name])
-            if isinstance(array.space, spaces.Box):  # on the device, without synchronization
+            if isinstance(array.space, spaces.Box):  # on the device, without synchronisation
                 low, high = (self.ctx[f"constant.{end}_{array.name}"] for end in ("low", "high"))
                 acted.view(*acted.shape[:2], -1).clamp_(low, high)
 

@@ -66,7 +66,7 @@ class Environment:
     observe: KernelFunction | None = None
     """The kernel that writes the observations of a state, if ``step`` does not."""
     reset: KernelFunction | None = None
-    """The kernel that modifies a start state after it was copied from the pool, for randomization on the device."""
+    """The kernel that modifies a start state after it was copied from the pool, for randomisation on the device."""
     draw: Kernel | None = None
     """The kernel that draws the agents of a state, see :mod:`warpdrive.draw`; always a Python function."""
     shapes_per_agent: int = 1
@@ -108,7 +108,7 @@ class Environment:
     the kernels cannot continue from these values, for example those of another game.
     """
     global_state: Sequence[str] = ()
-    """The names of the arrays that form the global state for a centralized critic; policies do not observe it.
+    """The names of the arrays that form the global state for a centralised critic; policies do not observe it.
 
     These can be arrays of :meth:`initial_state`, reserved ones such as ``timestep``, or per-replica constants.
     """

@@ -1,4 +1,4 @@
-"""Guard against host transfers: context managers that forbid transfers and synchronization with the device.
+"""Guard against host transfers: context managers that forbid transfers and synchronisation with the device.
 
 Calls are observed at two levels: PyTorch functions (``TorchFunctionMode``), which are close to the author's code, and
 the operations that they dispatch (``TorchDispatchMode``), whose tags say which of them depend on values.
@@ -62,12 +62,12 @@ _thread = threading.local()
 
 
 class HostTransferError(WarpDriveError):
-    """A host transfer or synchronization in a block that forbids it."""
+    """A host transfer or synchronisation in a block that forbids it."""
 
 
 @contextmanager
 def no_host_transfers(device: str | torch.device | None = None) -> Iterator[None]:
-    """Forbid transfers between host and device, and synchronization with the device, within the block.
+    """Forbid transfers between host and device, and synchronisation with the device, within the block.
 
     Forbidden are reads of device values (``.item()``, ``.cpu()``, ``.numpy()``, ``.tolist()``, ``print``,
     ``if tensor``), operations with data-dependent output sizes (``nonzero``, boolean mask indexing), tensors made from
@@ -76,7 +76,7 @@ def no_host_transfers(device: str | torch.device | None = None) -> Iterator[None
     threads.
 
     On the CPU every tensor is treated as if it were on a GPU, and ``.to("cpu")`` as a transfer. On a GPU PyTorch's
-    detection of synchronizing operations is used as well (``torch.cuda.set_sync_debug_mode``).
+    detection of synchronising operations is used as well (``torch.cuda.set_sync_debug_mode``).
 
     ```python
     with wd.no_host_transfers():
@@ -239,7 +239,7 @@ def _is_number(value: torch.Tensor) -> bool:
 
 @contextmanager
 def _forbid_waits() -> Iterator[None]:
-    """Forbid explicit synchronization with a device, which is not a PyTorch operation."""
+    """Forbid explicit synchronisation with a device, which is not a PyTorch operation."""
     owners: dict[str, Any] = {
         "torch.cuda.synchronize()": torch.cuda,
         "Stream.synchronize()": torch.cuda.streams.Stream,

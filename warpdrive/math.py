@@ -3,8 +3,8 @@
 The functions of ``math`` come from a different library on each backend and differ in the last digits. These functions
 use only float32 and integer operations with exactly defined results: +, -, *, /, the square root, comparisons,
 conversions, explicit ``cuda.fma``, and bit operations. No backend contracts products and sums. There are no tables, no
-float64, and no branches except one for huge angles, which vectorized loops take only where a lane needs it; other
-conditions compile to selects, so that LLVM vectorizes loops that call these functions.
+float64, and no branches except one for huge angles, which vectorised loops take only where a lane needs it; other
+conditions compile to selects, so that LLVM vectorises loops that call these functions.
 
 The stated errors are maxima over all 2**32 arguments, in units in the last place (ULP) of the exact value; correct
 rounding has half a unit. ``python benchmarks/mathematics.py`` measures them. NaN, infinities, signed zeros and

@@ -15,7 +15,7 @@ _INT32 = np.iinfo(np.int32)
 
 
 class PerReplica:
-    """An attribute of an environment with a separate value for each replica, for domain randomization.
+    """An attribute of an environment with a separate value for each replica, for domain randomisation.
 
     Kernel functions access it as an array with a row for each replica: ``mass[env]`` after ``self.mass =
     wd.PerReplica(lambda rng: rng.uniform(0.5, 2.0))``. The values are constant over the lifetime of a replica.

@@ -3,8 +3,8 @@
 ``math.log`` and ``math.cos`` come from a different library on each backend and differ in the last digits. The
 functions here use only float32 operations that IEEE 754 defines exactly: every multiply-add is an explicit
 ``cuda.fma``; any other product that feeds an addition is exact, so that contraction by the compiler has no effect.
-They have no divisions, tables or float64, and only branches that compile to selects, so LLVM can vectorize them.
-The coefficients minimize the maximum relative error, each rounded to float32 before the next were computed.
+They have no divisions, tables or float64, and only branches that compile to selects, so LLVM can vectorise them.
+The coefficients minimise the maximum relative error, each rounded to float32 before the next were computed.
 
 The maximum errors over all inputs are 0.9 and 2.1 units in the last place, and the functions take three quarters of the
 time of those of ``math`` on a CPU.

@@ -222,7 +222,7 @@ def sample_gaussian(  # type: ignore[no-untyped-def]
 def draw_discrete(actions, logits, rng):  # type: ignore[no-untyped-def]
     """Draw each agent's action uniformly; only the shape of ``logits`` is used.
 
-    The additional array reads of :func:`draw_multi_discrete` would prevent a CPU from vectorizing over replicas.
+    The additional array reads of :func:`draw_multi_discrete` would prevent a CPU from vectorising over replicas.
 
     Args:
         actions: ``[num_envs, num_agents]`` int32, written.

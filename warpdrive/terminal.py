@@ -1,4 +1,4 @@
-"""Text for terminals: sanitized, so that untrusted names cannot move the cursor; or none, with ``--quiet``."""
+"""Text for terminals: sanitised, so that untrusted names cannot move the cursor; or none, with ``--quiet``."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def seconds_per_call(work: Callable[[], object], device: torch.device, seconds: 
 
     Args:
         work: The function to call repeatedly.
-        device: The device to synchronize with.
+        device: The device to synchronise with.
         seconds: The total duration of the measurement.
         rounds: The maximum number of rounds.
 

@@ -68,7 +68,7 @@ static inline uintptr_t wd_stack_pointer() {
 
 #endif
 
-// Initialize a context that starts with function() on an empty stack.
+// Initialise a context that starts with function() on an empty stack.
 static inline void wd_make_context(wd_context *to, char *stack, uintptr_t size, void (*function)()) {
     uintptr_t *top = reinterpret_cast<uintptr_t *>((reinterpret_cast<uintptr_t>(stack) + size) & ~uintptr_t(15));
     uintptr_t *words = top - wd_first_words;

@@ -99,7 +99,7 @@ def step(
 ):  # fmt: skip
     """Integrate one ``time_step`` with the fourth-order Runge-Kutta method, and check the height of the free end."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
-    # torques[action] would keep a CPU from vectorizing over replicas; the size of an array is a constant of the code
+    # torques[action] would keep a CPU from vectorising over replicas; the size of an array is a constant of the code
     given = cuda.local.array(num_torques, np.float32)
     for i in range(num_torques):
         given[i] = torques[i]

@@ -51,7 +51,7 @@ def find_neighbours(neighbours, nearest, distances, env, agent, loc_x, loc_y, nu
     """Update the list of the nearest neighbours of a boid; ties are resolved in favour of the lower id.
 
     The distance of the farthest of the former neighbours is an upper bound from the start. Batches of boids are
-    compared with it in a loop without branches, which CPUs vectorize; the boids of the few batches with a nearer one
+    compared with it in a loop without branches, which CPUs vectorise; the boids of the few batches with a nearer one
     are inserted one by one into a sorted list, which is unrolled and stays in registers. On GPUs all threads of a warp
     read the same position.
 
@@ -79,7 +79,7 @@ def find_neighbours(neighbours, nearest, distances, env, agent, loc_x, loc_y, nu
         first = batch * BATCH
         last = min(first + BATCH, num_agents)
         near = np.int32(0)
-        if last - first == BATCH:  # a constant number of iterations, which is vectorized
+        if last - first == BATCH:  # a constant number of iterations, which is vectorised
             for i in range(BATCH):
                 squared = squared_distance_to(loc_x[env, first + i] - x, loc_y[env, first + i] - y, world_size)
                 near |= np.int32(1) if squared <= farthest else np.int32(0)

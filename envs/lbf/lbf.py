@@ -383,7 +383,7 @@ class LevelBasedForaging(wd.Environment):
     | the same with `normalize_reward=False` | own level * food level |
     | an attempt to load a food above the sum of the levels | -`penalty` |
 
-    Normalized rewards of all players in an episode add up to 1 if all foods are loaded.
+    Normalised rewards of all players in an episode add up to 1 if all foods are loaded.
 
     ## Starting State
 

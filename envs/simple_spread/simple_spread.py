@@ -134,7 +134,7 @@ class SimpleSpread(dynamics.ParticleWorld):
 
     ## Description
 
-    Agents share a reward for covering the landmarks, and each agent is penalized for its collisions. The environment is
+    Agents share a reward for covering the landmarks, and each agent is penalised for its collisions. The environment is
     `simple_spread_v3` of `mpe2`, the multi-agent particle environments of Lowe et al. (2017), in float32; the defaults
     of all constants are those of `simple_spread_v3`. All agents share the policy tag `agent`.
 

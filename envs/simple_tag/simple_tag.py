@@ -16,7 +16,7 @@ from warpdrive.scene.scene import Scene
 
 ZERO, ONE = np.float32(0), np.float32(1)
 VIEW = 1.3
-"""Largest coordinate in pictures; beyond 1 good agents are penalized."""
+"""Largest coordinate in pictures; beyond 1 good agents are penalised."""
 
 
 @wd.kernel
@@ -184,7 +184,7 @@ class SimpleTag(dynamics.ParticleWorld):
     ## Description
 
     Adversaries (policy tag `adversary`) are rewarded for touching good agents (`good_agent`), which are by default
-    smaller, faster and more agile. Good agents are penalized for contacts and for leaving the square from -1 to 1. The
+    smaller, faster and more agile. Good agents are penalised for contacts and for leaving the square from -1 to 1. The
     environment is `simple_tag_v3` of `mpe2`, the multi-agent particle environments of Lowe et al. (2017), in float32;
     the defaults of all constants are those of `simple_tag_v3`. Agents `0 .. num_adversaries - 1` are the adversaries,
     the others are the good agents.

@@ -504,7 +504,7 @@ class Smax(wd.Environment):
     | 3 | remaining cooldown, relative to that of its weapon | 0 | 1 |
     | 4 to 9 | its type, one-hot | 0 | 1 |
 
-    The state for centralized critics, `world_state`, has 10 features of each unit, with positions and cooldown as they
+    The state for centralised critics, `world_state`, has 10 features of each unit, with positions and cooldown as they
     are, then the teams and the numbers of the types of all units.
 
     ## Rewards
@@ -658,7 +658,7 @@ class Smax(wd.Environment):
         (uint8) and ``last_action`` (int32); for enemies of the heuristic ``goal_x``, ``goal_y``, their destination
         without allies in sight, float32, and ``focus``, the ally at which they shoot, -1 for none, int32.
         ``features``: the observed features except the position, float32. Per agent: ``active`` (bool: alive).
-        ``world_state``: the state for centralized critics, float32.
+        ``world_state``: the state for centralised critics, float32.
         """
         kinds = np.array([*self.scenario.allies, *self.scenario.enemies], np.uint8)
         floats = ("loc_x", "loc_y", "cooldown", "goal_x", "goal_y")

@@ -32,7 +32,7 @@ UpdateKind = Literal["auto", "torch", "compiled"]
 """Execution of gradient steps."""
 
 CRITIC_SEED = 500_000_003
-"""Number added to the policy's seed for the initialization of critics."""
+"""Number added to the policy's seed for the initialisation of critics."""
 
 
 class ExperienceSource(Stateful, Protocol):

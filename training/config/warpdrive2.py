@@ -247,7 +247,7 @@ class _Conversion:
         for key, ours in (("normalize_advantage", "normalize_advantage"), ("normalize_return", "normalize_returns")):
             if known[key]:
                 over = "the batch" if key == "normalize_advantage" else "running statistics"
-                self._note(f"{place}.{key}", f"{ours} normalizes by {over} here, and did by each step's agents")
+                self._note(f"{place}.{key}", f"{ours} normalises by {over} here, and did by each step's agents")
         if name == "PPO":
             section |= {"clip": known["clip_param"], "epochs": 1, "minibatches": 1}
             self._note(f"{place}.algorithm", "PPO takes one gradient step per batch, as before; the default here is 16")

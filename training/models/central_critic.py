@@ -29,7 +29,7 @@ class CentralCritic(nn.Module):
 
     Args:
         size: Number of elements of a row.
-        options: Section of the policy's model: hidden layers, activation, initialization, and normalisation of the
+        options: Section of the policy's model: hidden layers, activation, initialisation, and normalisation of the
             rows.
 
     Attributes:

@@ -27,7 +27,7 @@ class PerceptronConfig(Section):
     normalize_observations: bool = False
     """If True, observations are standardised by their running mean and variance over all rollouts so far."""
     initialization: Initialization = "orthogonal"
-    """Initialization of the weights.
+    """Initialisation of the weights.
 
     ``orthogonal`` or ``xavier``: with gain sqrt(2) in hidden layers, 1 in the last layer of a value function and 0.01
     in the last layer of a policy; ``uniform``: the default of ``torch.nn.Linear``. Biases are 0, except those of

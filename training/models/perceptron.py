@@ -69,11 +69,11 @@ def initialise(weight: Tensor, gain: float, how: Initialization = "orthogonal") 
 def hidden_layers(sizes: Sequence[int], options: PerceptronConfig) -> list[nn.Module]:
     """Build linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` units, each followed by an activation.
 
-    The gain of the initialization is sqrt(2).
+    The gain of the initialisation is sqrt(2).
 
     Args:
         sizes: Number of inputs, and of units of each layer.
-        options: Activation, initialization, and whether layers are normalised.
+        options: Activation, initialisation, and whether layers are normalised.
     """
     torch.empty(max((inputs * outputs for inputs, outputs in pairwise(sizes)), default=0))  # fail early
     layers: list[nn.Module] = []
@@ -88,11 +88,11 @@ def hidden_layers(sizes: Sequence[int], options: PerceptronConfig) -> list[nn.Mo
 def perceptron(sizes: Sequence[int], options: PerceptronConfig, last_gain: float) -> Perceptron:
     """Build a multi-layer perceptron whose layers have ``sizes`` units, inputs and outputs included.
 
-    The gain of the initialization is sqrt(2) in the hidden layers and ``last_gain`` in the last one.
+    The gain of the initialisation is sqrt(2) in the hidden layers and ``last_gain`` in the last one.
 
     Args:
         sizes: Number of inputs, hidden units of each layer, and outputs.
-        options: Activation and initialization.
+        options: Activation and initialisation.
         last_gain: Gain of the last layer.
 
     Returns:

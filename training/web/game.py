@@ -117,7 +117,7 @@ def observations_of(env: EnvWrapper, tag: str) -> Sequence[SpaceArray]:
 def digest(words: npt.NDArray[np.uint32], before: int = 0) -> int:
     """Return a hash of 32-bit words, of two halves of 32 bits, that continues an earlier one.
 
-    It is a sum with a different weight for each word, which NumPy computes vectorized, and pages in one loop.
+    It is a sum with a different weight for each word, which NumPy computes vectorised, and pages in one loop.
 
     Args:
         words: The words.

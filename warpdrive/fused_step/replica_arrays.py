@@ -1,4 +1,4 @@
-"""Creation and initialization of the arrays that hold the replicas of an environment."""
+"""Creation and initialisation of the arrays that hold the replicas of an environment."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ON_THE_DEVICE = "The kernel function 'reset' of an environment can draw starts 
 Shapes = dict[str, tuple[tuple[int, ...], npt.DTypeLike]]
 
 _MAY_START = ("observations", "active", "action_mask")
-"""Prefixes of the reserved arrays that ``initial_state`` may initialize."""
+"""Prefixes of the reserved arrays that ``initial_state`` may initialise."""
 
 
 def make_replica_arrays(
@@ -49,7 +49,7 @@ def make_replica_arrays(
     first_env: int,
     pool_size: int | None,
 ) -> Binding:
-    """Declare, allocate and initialize every array of a validated environment.
+    """Declare, allocate and initialise every array of a validated environment.
 
     Args:
         environment: The environment.
@@ -299,7 +299,7 @@ def _put_sampler_arrays(
 
 
 def make_uniform(logits: torch.Tensor, space: spaces.Space[Any]) -> None:
-    """Initialize policy outputs to uniformly random actions, see :meth:`warpdrive.EnvWrapper.logits`."""
+    """Initialise policy outputs to uniformly random actions, see :meth:`warpdrive.EnvWrapper.logits`."""
     logits.zero_()
     if isinstance(space, spaces.Box):
         logits[..., logits.shape[-1] // 2 :] = torch.inf

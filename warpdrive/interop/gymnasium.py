@@ -1,4 +1,4 @@
-"""Gymnasium environments, vectorized or single, of replicas on the device."""
+"""Gymnasium environments, vectorised or single, of replicas on the device."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ class _Agents:
         return given if self.axis else given.unsqueeze(1)
 
     def _combination(self, flat: torch.Tensor) -> torch.Tensor:
-        """Return the components of flat choices; ``torch.unravel_index`` would synchronize with the device."""
+        """Return the components of flat choices; ``torch.unravel_index`` would synchronise with the device."""
         components = []
         for count in reversed(self.action_array.choices):
             components.append(flat % count)

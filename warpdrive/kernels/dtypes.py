@@ -1,4 +1,4 @@
-"""Serialization of dtypes, structured ones included, to text that generated modules can hold, compare and hash."""
+"""Serialisation of dtypes, structured ones included, to text that generated modules can hold, compare and hash."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class _Inliner(Hoister):
         return at(node, load(value))
 
     def exchange(self, node: ast.Call, path: str, before: list[ast.stmt]) -> ast.expr:
-        """Lower a warp function: each thread sets variables that the other threads read after a synchronization.
+        """Lower a warp function: each thread sets variables that the other threads read after a synchronisation.
 
         In all functions but shuffles only the threads that reach the call take part.
         """

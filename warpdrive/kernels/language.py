@@ -13,7 +13,7 @@ WARP_BARRIER = "syncwarp"
 VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
 """Barriers that return to every thread of a block a reduction of a condition over the block."""
 BARRIERS = (BARRIER, WARP_BARRIER, *VOTES)
-"""Synchronization points of the threads of a block or of a warp."""
+"""Synchronisation points of the threads of a block or of a warp."""
 SHUFFLES = {
     "shfl_sync": ("mask", "value", "src_lane"),
     "shfl_up_sync": ("mask", "value", "delta"),
@@ -27,7 +27,7 @@ WARP_FUNCTIONS = {
     **dict.fromkeys(("match_any_sync", "match_all_sync"), ("mask", "value")),
     "activemask": (),
 }
-"""All functions at which the threads of a warp synchronize, and the names of their parameters."""
+"""All functions at which the threads of a warp synchronise, and the names of their parameters."""
 THIS_GRID = "cg.this_grid"
 """Function that returns the group of all threads of a launch, which is known by the name :data:`GRID` in kernels."""
 GRID = "cg.grid"
@@ -36,7 +36,7 @@ GRID_BARRIER = f"{GRID}.sync"
 SYNC_POINTS = (*BARRIERS, GRID_BARRIER, *WARP_FUNCTIONS)
 """Calls at which threads wait for each other."""
 MET = "met."
-"""Prefix of the dotted names of warp functions that are evaluated after a synchronization (see ``inline.py``)."""
+"""Prefix of the dotted names of warp functions that are evaluated after a synchronisation (see ``inline.py``)."""
 FENCES = ("threadfence", "threadfence_block", "threadfence_system")
 DIMENSIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 AXES = "xyz"

@@ -1,6 +1,6 @@
 """Splitting of a kernel's body at its barriers into regions.
 
-A region is a sequence of statements that each thread of a block can run from start to end without synchronization.
+A region is a sequence of statements that each thread of a block can run from start to end without synchronisation.
 Assignments, loops and conditions that are uniform across the block (see :mod:`warpdrive.kernels.uniform`) are
 executed once per block, between regions. A barrier under a divergent condition turns the condition into a guard: a
 per-thread variable computed in the preceding region, under which the guarded statements of each region are executed.

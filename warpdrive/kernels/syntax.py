@@ -167,12 +167,12 @@ def is_bare_call(node: ast.AST) -> TypeGuard[ast.Call]:
 
 
 def synchronizes(nodes: Iterable[ast.AST]) -> bool:
-    """Return True if threads synchronize in the nodes or their descendants; functions called there do not count."""
+    """Return True if threads synchronise in the nodes or their descendants; functions called there do not count."""
     return any(_calls(node, SYNC_POINTS) for node in walk(nodes))
 
 
 def contains_barrier(nodes: Iterable[ast.AST]) -> bool:
-    """Return True if threads synchronize in the nodes or their descendants, or in a function called there."""
+    """Return True if threads synchronise in the nodes or their descendants, or in a function called there."""
     return any(
         _calls(node, SYNC_POINTS) or (isinstance(node, FunctionName) and node.function.has_barrier)
         for node in walk(nodes)

@@ -237,7 +237,7 @@ class _Versions:
     def merge_in_loop(self, node: ast.For | ast.While, block: list[ast.stmt], values: _Values) -> _Values:
         """Give each variable that is assigned in a loop one name within it.
 
-        It is initialized with the previous version if the loop, or the code after it, may read that.
+        It is initialised with the previous version if the loop, or the code after it, may read that.
         """
         changing = stored_names([node]) & set(self.names)
         exposed = exposed_names([node])

@@ -415,7 +415,7 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
     Args:
         desc: Value of ``__cuda_array_interface__``.
         owner: Ignored: the array keeps its memory.
-        sync: If True, the stream of the array is synchronized.
+        sync: If True, the stream of the array is synchronised.
 
     Returns:
         The array, a view.
@@ -452,7 +452,7 @@ def as_cuda_array(obj: Any, sync: bool = True) -> Any:
 
     Args:
         obj: The object.
-        sync: If True, the stream of the array is synchronized.
+        sync: If True, the stream of the array is synchronised.
 
     Returns:
         The array.

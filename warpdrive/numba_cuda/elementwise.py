@@ -239,7 +239,7 @@ def _parsed(text: str) -> tuple[list[list[str]], list[list[str]]]:
 
 
 class DeviceGUFunc:
-    """Generalized universal function: a function of subarrays, whose remaining axes are broadcast.
+    """Generalised universal function: a function of subarrays, whose remaining axes are broadcast.
 
     Args:
         function: The function of inputs and outputs.

@@ -26,7 +26,7 @@ OWN = CENTRAL | {"critic_input": "agent_specific"}
 """The agent's own observation beside the environment's state."""
 ACTIVATION = {"activation": "relu", "normalize_observations": True}
 UNIFORM = {"initialization": "uniform"}
-"""Initialization of smaller action values than an orthogonal one's."""
+"""Initialisation of smaller action values than an orthogonal one's."""
 NETWORK = {"hidden": [64, 64], **ACTIVATION}
 RECURRENT = {"type": "gru", "hidden": [64], "units": 64, **ACTIVATION}
 TANH = NETWORK | {"activation": "tanh"}
@@ -68,7 +68,7 @@ FORAGING_VALUES = {
     "gradient_steps": 8,
     "model": RECURRENT | UNIFORM,
 }
-"""Foraging pays late and little. Values of an orthogonal initialization are larger than any return for long,
+"""Foraging pays late and little. Values of an orthogonal initialisation are larger than any return for long,
 and with a discount factor near 1 the values of an agent's actions hardly differ: greedy policies load where no food is.
 """
 PARTICLE_VALUES = {

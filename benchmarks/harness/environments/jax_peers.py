@@ -85,7 +85,7 @@ LIBRARIES = {"jaxmarl": jaxmarl, "jumanji": jumanji, "pgx": pgx}
 
 
 def scanned(reset: Any, step: Any, replicas: int) -> tuple[Any, Any]:
-    """Return a compiled scan of steps, and its carry: observations and rewards too, lest they be optimized away."""
+    """Return a compiled scan of steps, and its carry: observations and rewards too, lest they be optimised away."""
     import jax
 
     keys = jax.random.split(jax.random.key(0), replicas)

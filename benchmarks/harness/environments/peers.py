@@ -43,7 +43,7 @@ BATCHES = 8
 
 
 def gymnasium_vector(name: str, most: int) -> Peer:
-    """Return Gymnasium's vector environment: the vectorized one if available, otherwise a sync vector environment."""
+    """Return Gymnasium's vector environment: the vectorised one if available, otherwise a sync vector environment."""
 
     def make(replicas: int, seconds: float) -> Measure:
         import gymnasium

@@ -101,7 +101,7 @@ def step(carry: tuple[Any, Any, Any], _: None, parameters: Any, num_envs: int) -
 
 
 def advantages_of(steps: Steps, last_values: Any, settings: Settings) -> Any:
-    """Return generalized advantage estimates; truncation counts as termination, as in PureJaxRL."""
+    """Return generalised advantage estimates; truncation counts as termination, as in PureJaxRL."""
 
     def back(carry: Any, now: Any) -> Any:
         later, next_values = carry

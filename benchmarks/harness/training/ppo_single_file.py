@@ -2,7 +2,7 @@
 
 The details are those of "The 37 implementation details of proximal policy optimization" (Huang et al., ICLR blog
 track 2022). ``SyncVectorEnv``, which steps replicas sequentially, is what CleanRL uses; with ``arrays`` it is
-Gymnasium's vectorized cartpole instead.
+Gymnasium's vectorised cartpole instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def perceptron(outputs: int, last_gain: float) -> nn.Sequential:
 
 
 def initialised(layer: nn.Linear, gain: float) -> nn.Linear:
-    """Initialize the layer with orthogonal weights and zero bias."""
+    """Initialise the layer with orthogonal weights and zero bias."""
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer
@@ -79,7 +79,7 @@ class SingleFile:
 
     @torch.no_grad()
     def advantages(self) -> torch.Tensor:
-        """Return generalized advantage estimates ``[num_steps, num_envs]``; truncation counts as termination."""
+        """Return generalised advantage estimates ``[num_steps, num_envs]``; truncation counts as termination."""
         later, next_value = torch.zeros(self.settings.num_envs), self.critic(self.seen).squeeze(-1)
         advantages = torch.zeros_like(self.rewards)
         for t in reversed(range(self.settings.num_steps)):

@@ -1,4 +1,4 @@
-"""Environments as Gymnasium's: conformance checks of Gymnasium, its own vectorization as reference, its wrappers."""
+"""Environments as Gymnasium's: conformance checks of Gymnasium, its own vectorisation as reference, its wrappers."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ A call passes each array as its address, shape and strides, in memory, and so hi
 number, LLVM decides whether to inline.
 """
 MAX_COPIES_OF_MATH = 64
-"""The same for the functions of ``wd.math``: a call keeps LLVM from vectorizing the loop over replicas."""
+"""The same for the functions of ``wd.math``: a call keeps LLVM from vectorising the loop over replicas."""
 OUTLINED_MATH = "_quarters_of_huge"
 """Function of ``wd.math`` for a branch that is seldom taken: see :func:`.outlining.outlined`."""
 

@@ -1,4 +1,4 @@
-"""Warp functions on the host, evaluated after a synchronization of the warp.
+"""Warp functions on the host, evaluated after a synchronisation of the warp.
 
 Each thread has written the value that it sends and a flag of its participation to arrays ``[threads of the block]``,
 which all threads read. Threads whose flag and bit in the mask are set take part. The functions of :data:`ALONE` are for

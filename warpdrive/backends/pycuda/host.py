@@ -4,7 +4,7 @@ The threads of a replica run in sequence on one stack. If one waits at a barrier
 a switch takes a dozen instructions; if none waits, there is no switch. The fused step's own barriers are free: the code
 between two of them is a loop over the threads. A thread finds its replica and agent by rounding its stack pointer,
 since access to a thread-local variable of a shared library costs a call. A barrier that some threads do not reach is an
-error here; on a GPU, they would silently synchronize with the others at the next barrier of the fused step.
+error here; on a GPU, they would silently synchronise with the others at the next barrier of the fused step.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class HostEnvironment(Environment):
         workers: The number of processes or threads that step the replicas; 0 for none but the caller.
         worker_type: ``"process"``, or ``"thread"`` for environments that release the global interpreter lock.
         episode_length: The number of steps after which episodes are truncated; None for the environment's own limit
-            or, if it has none, 10,000. Vectorized environments have their own.
+            or, if it has none, 10,000. Vectorised environments have their own.
 
     Attributes:
         source: The description of the environment.
@@ -224,8 +224,8 @@ def host_environment(given: Any, **options: Any) -> HostEnvironment:
     """Return the definition of another library's environment.
 
     Args:
-        given: An environment of Gymnasium (single or vectorized), a Parallel one of PettingZoo, or a function that
-            returns one. A function that takes ``num_envs`` returns a vectorized one.
+        given: An environment of Gymnasium (single or vectorised), a Parallel one of PettingZoo, or a function that
+            returns one. A function that takes ``num_envs`` returns a vectorised one.
         options: ``workers``, ``worker_type``, ``episode_length``; for PettingZoo also ``policy_tags``, for Gymnasium
             ``vectorization``; and keyword arguments of the function.
 

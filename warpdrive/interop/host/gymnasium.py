@@ -1,4 +1,4 @@
-"""Gymnasium environments, single or vectorized, and EnvPool's, on the host."""
+"""Gymnasium environments, single or vectorised, and EnvPool's, on the host."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GymnasiumSource(HostSource):
     Args:
         make: An id, a function that returns a new environment, or an environment, which is copied.
         vectorization: ``"sync"`` steps the replicas one after the other, ``"async"`` each in a separate process,
-            ``"vector_entry_point"`` with the environment's own vectorization; ``"auto"`` prefers the latter.
+            ``"vector_entry_point"`` with the environment's own vectorisation; ``"auto"`` prefers the latter.
         kwargs: The keyword arguments of ``gymnasium.make``, or of the function.
         episode_length: The maximum number of steps of an episode. If None, that of the environment.
 
@@ -101,7 +101,7 @@ class GymnasiumSource(HostSource):
             return VectorReplicas(self, self._vectorized(num_envs, mode), arrays)
 
     def _vectorizes_itself(self, probe: gymnasium.Env[Any, Any]) -> bool:
-        """Return True if the environment's own vectorization is used.
+        """Return True if the environment's own vectorisation is used.
 
         By default it is used if its spaces are those of a single environment. That of Atari, for example, includes
         preprocessing.
@@ -109,7 +109,7 @@ class GymnasiumSource(HostSource):
         exists = isinstance(self.given, str) and probe.spec is not None and probe.spec.vector_entry_point is not None
         if self.vectorization == "vector_entry_point":
             if not exists:
-                raise DefinitionError(f"{self.title}: it has no vectorization of its own: use vectorization: sync")
+                raise DefinitionError(f"{self.title}: it has no vectorisation of its own: use vectorization: sync")
             return True
         if not exists or self.vectorization != "auto" or self.kwargs.get("render_mode") is not None:
             return False
@@ -154,9 +154,9 @@ class VectorSource(HostSource):
     """``gymnasium.vector.VectorEnv``, given or created by a function.
 
     Args:
-        make: The vectorized environment, or a function ``make(num_envs)`` that returns a new one.
+        make: The vectorised environment, or a function ``make(num_envs)`` that returns a new one.
         title: The name of the environment, for messages.
-        probe: A vectorized environment, from which spaces are read.
+        probe: A vectorised environment, from which spaces are read.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class VectorReplicas(HostReplicas):
 
     Args:
         source: The description of the environment.
-        envs: The vectorized environment.
+        envs: The vectorised environment.
         arrays: The arrays, see :class:`HostReplicas`.
     """
 
@@ -313,7 +313,7 @@ class VectorReplicas(HostReplicas):
 
 
 def reset_mode(envs: Any) -> AutoresetMode:
-    """Return the time at which a vectorized environment begins new episodes."""
+    """Return the time at which a vectorised environment begins new episodes."""
     return AutoresetMode((getattr(envs, "metadata", None) or {}).get("autoreset_mode", AutoresetMode.NEXT_STEP))
 
 

@@ -1,4 +1,4 @@
-"""Vectorized environment whose steps are taken on the host by another library."""
+"""Vectorised environment whose steps are taken on the host by another library."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class HostEnv(EnvWrapper):
 
     Args:
         env: An environment, or a function that returns one. A function is called for each replica, or once with
-            ``num_envs`` if it has that parameter. An environment itself is copied; a vectorized one is used directly.
-        num_envs: The number of replicas; None for that of a vectorized environment, otherwise 1.
+            ``num_envs`` if it has that parameter. An environment itself is copied; a vectorised one is used directly.
+        num_envs: The number of replicas; None for that of a vectorised environment, otherwise 1.
         env_backend: See :class:`warpdrive.EnvWrapper`.
         seed: See :class:`warpdrive.EnvWrapper`. Environments are seeded once, from it and their global index.
         gymnasium: The id of a Gymnasium environment, instead of ``env``.

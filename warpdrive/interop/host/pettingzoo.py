@@ -37,7 +37,7 @@ class PettingZooSource(HostSource):
     Args:
         make: The module of the environment (``"mpe2.simple_spread_v3"``), its id in PettingZoo's registry, a function
             that returns a new Parallel environment, or an environment, which is copied. One of the AEC API is converted
-            if it is parallelizable.
+            if it is parallelisable.
         policy_tags: Names of agents by policy tag. If None, agents share a tag if their names differ by a final number
             only (``adversary_0``, ``adversary_1``) and their spaces are equal.
         kwargs: The keyword arguments of the constructor.

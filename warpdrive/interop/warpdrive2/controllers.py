@@ -1,4 +1,4 @@
-"""Sampling of actions, resetting and logging of replicas, on the device and without host synchronization."""
+"""Sampling of actions, resetting and logging of replicas, on the device and without host synchronisation."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class CUDAEnvironmentReset(_Controller):
     def register_custom_reset_function(
         self, data_manager: CUDADataManager, reset_function_name: str | None = None
     ) -> None:
-        """Use a kernel for :meth:`custom_reset`, if it is initialized."""
+        """Use a kernel for :meth:`custom_reset`, if it is initialised."""
         if reset_function_name in self._function_manager.numba_function_names:
             self._cuda_custom_reset = self._function_manager.get_function(str(reset_function_name))
             self._cuda_reset_feed = CUDAFunctionFeed(data_manager)

@@ -93,7 +93,7 @@ class EnvWrapper:
             step_function_name=step,
         )
         if not ready:
-            raise DefinitionError(f"the environment '{self.name}' could not initialize its step: no kernel '{step}'?")
+            raise DefinitionError(f"the environment '{self.name}' could not initialise its step: no kernel '{step}'?")
         self.env_resetter = CUDAEnvironmentReset(self.cuda_function_manager)
         self.env_resetter.register_custom_reset_function(self.cuda_data_manager, f"Cuda{self.name}Reset")
 

@@ -105,7 +105,7 @@ class CUDAFunctionManager:
         return kernel
 
     def _get_function(self, fname: str) -> Any:
-        assert fname in self._functions, f"the function {fname} is not initialized"
+        assert fname in self._functions, f"the function {fname} is not initialised"
         return self._functions[fname]
 
     @property
@@ -115,7 +115,7 @@ class CUDAFunctionManager:
 
     @property
     def numba_function_names(self) -> list[str]:
-        """Names of the initialized kernels."""
+        """Names of the initialised kernels."""
         return list(self._functions)
 
     cuda_function_names = numba_function_names

@@ -29,8 +29,8 @@ class A2C(_Loss):
 
     Args:
         discount_factor_gamma: Discount per step.
-        normalize_advantage: If True, advantages are normalized over the agents of each step.
-        normalize_return: If True, returns are normalized over the agents of each step.
+        normalize_advantage: If True, advantages are normalised over the agents of each step.
+        normalize_return: If True, returns are normalised over the agents of each step.
         vf_loss_coeff: Coefficient of the value loss, or its schedule.
         entropy_coeff: Coefficient of the entropy, or its schedule.
     """
@@ -125,8 +125,8 @@ class PPO(A2C):
     Args:
         discount_factor_gamma: Discount per step.
         clip_param: Maximum distance of the importance ratio from 1.
-        normalize_advantage: If True, advantages are normalized over the agents of each step.
-        normalize_return: If True, returns are normalized over the agents of each step.
+        normalize_advantage: If True, advantages are normalised over the agents of each step.
+        normalize_return: If True, returns are normalised over the agents of each step.
         vf_loss_coeff: Coefficient of the value loss, or its schedule.
         entropy_coeff: Coefficient of the entropy, or its schedule.
     """
@@ -154,8 +154,8 @@ class DDPG(_Loss):
 
     Args:
         discount_factor_gamma: Discount per step.
-        normalize_advantage: If True, logged advantages are normalized over the agents of each step.
-        normalize_return: If True, returns are normalized over the agents of each step.
+        normalize_advantage: If True, logged advantages are normalised over the agents of each step.
+        normalize_return: If True, returns are normalised over the agents of each step.
         n_step: Steps of a return.
     """
 

@@ -29,7 +29,7 @@ class PyCUDAFunctionManager(CUDAFunctionManager):
     def load_cuda_from_binary_file(self, cubin: str, default_functions_included: bool = True) -> None:
         """Import the Numba kernels that the library's test binaries contain in CUDA C: those of ``DummyEnv``.
 
-        The step of another environment, ``Cuda<name>Step``, is imported when it is initialized.
+        The step of another environment, ``Cuda<name>Step``, is imported when it is initialised.
 
         Args:
             cubin: Accepted for compatibility.
