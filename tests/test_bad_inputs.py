@@ -104,6 +104,12 @@ def test_a_closed_pipe_ends_a_command_with_its_own_code(arguments: tuple[str, ..
     process.stderr.close()
 
 
+def test_closed_outputs_are_the_null_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert (main(["envs"]), main(["train", "no such environment"])) == (0, 2)
+
+
 @pytest.mark.parametrize(("system", "code"), [("nt", 141), ("posix", 2)])
 def test_a_closed_pipe_of_windows_is_told_from_other_errors(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], system: str, code: int

@@ -38,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     It is 0 for success; 2 for a user error; 1 for findings of ``check``, and for a bug in this package; 130 after
     Ctrl-C, 143 after SIGTERM; 141 for a closed pipe, as after ``| head``.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by `>&-`, or of a program without a console on Windows
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == [COMPLETE]:  # of the scripts of `warpdrive completion`
         return complete(given[1], given[2:], build_parser())
