@@ -1,7 +1,6 @@
 """Bad input of every kind yields one clear line and exit code 2, without lost files or hangs.
 
-``python tests/support/report_bad_inputs.py`` runs all of the cases; this test runs those that are quick, and some of
-the others.
+``python tests/support/report_bad_inputs.py`` prints a report of all cases.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import io
 import os
 import subprocess
 import sys
-from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,13 +35,16 @@ _ONE_OF = {
     "sizes": 7,
     "machines": 14,
 }
-"""Step through the cases of slow kinds: every n-th is run."""
+"""Step through the cases of slow kinds: the others are run by ``make test-all``."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_bad_input_gets_one_clear_line(kind: str) -> None:
-    threads = torch.get_num_threads()
-    cases = islice(in_a_folder(KINDS[kind]), 0, None, _ONE_OF.get(kind, 1))
+@pytest.mark.parametrize(
+    ("kind", "others"),
+    [*((kind, False) for kind in KINDS), *(pytest.param(kind, True, marks=pytest.mark.exhaustive) for kind in _ONE_OF)],
+)
+def test_bad_input_gets_one_clear_line(kind: str, others: bool) -> None:
+    threads, step = torch.get_num_threads(), _ONE_OF.get(kind, 1)
+    cases = (case for i, case in enumerate(in_a_folder(KINDS[kind])) if (i % step > 0) == others)
     bad = {case.name: why for case in cases if (why := verdict(case))}
     torch.set_num_threads(threads)
     assert not bad

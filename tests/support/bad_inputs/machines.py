@@ -194,7 +194,7 @@ def machines(folder: Path) -> Iterator[Case]:
     yield _process("a deleted working directory", _TRAIN, directory=gone, prepare=gone.rmdir)
     yield _process("| head", ("envs",), reads=1, code=None)  # 141, or 0 where all fits into the pipe
     yield _process("| head of help", ("--help",), reads=1, code=None)
-    for delay in (0.05, 0.3, 0.8, 1.5, 2.5):
+    for delay in (0.3, 0.8, 1.5, 2.5):
         yield _process(f"Ctrl-C after {delay} s", _TRAIN, interrupt=delay, code=130)
 
 

@@ -480,7 +480,7 @@ def run_folders(folder: Path) -> Iterator[Case]:
         str(folder),
         "\x1b[31m.txt",
     ):
-        yield command(f"replay -o {output[:20]!r}", "replay", str(sound), "-o", output)
+        yield command(f"replay -o {output[:20]!r}", "replay", str(sound), "-o", output, "--quiet")
     for output in (
         "x",
         "x.txt",
