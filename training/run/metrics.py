@@ -7,6 +7,7 @@ import io
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ import torch
 from warpdrive.errors import CheckpointError, one_line, shown
 from warpdrive.training.run.sinks.sink import MetricSink
 from warpdrive.training.runtime.atomic_write import sync, write_atomically, writing
+from warpdrive.user_code import describe_error
 
 
 class MetricsLog:
@@ -27,12 +29,12 @@ class MetricsLog:
 
     Args:
         path: CSV file.
-        sinks: Further sinks.
+        sinks: Further sinks; one that fails is no longer used.
         go_on_after: Environment steps of a resumed run: later rows of an existing file are removed.
     """
 
     def __init__(self, path: Path, sinks: Sequence[MetricSink] = (), go_on_after: int = 0) -> None:
-        self._path, self._sinks = path, sinks
+        self._path, self._sinks = path, [*sinks]
         self._columns = _keep_rows(path, go_on_after)
         self._file = path.open("a", newline="", encoding="utf-8")
 
@@ -58,8 +60,13 @@ class MetricsLog:
             sync(self._path.parent)  # its entry, if it was created or rewritten
 
     def _add_to_sinks(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        for sink in self._sinks:
-            sink.add(env_steps, metrics)
+        for sink in [*self._sinks]:
+            try:
+                sink.add(env_steps, metrics)
+            except Exception as error:  # of a service on the network, say: the training goes on
+                self._sinks.remove(sink)
+                told = f"metrics are no longer logged in {sink.title}, but in {self._path}: {describe_error(error)}"
+                warnings.warn(told, stacklevel=2)
 
     def _widen(self, names: Sequence[str], of_row: str = "", metrics: Mapping[str, float] | None = None) -> None:
         """Rewrite the file with columns for ``names``, and with ``metrics`` in the row that begins with ``of_row``."""

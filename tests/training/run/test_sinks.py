@@ -238,9 +238,24 @@ def test_sinks_are_closed_when_another_cannot_be_opened(
     monkeypatch.setattr(mlflow, "create_run", lambda *_, **__: 1 // 0)  # its server is down
     monkeypatch.setitem(sys.modules, "mlflow", mlflow)
     config = load_config(sections(), ["saving.wandb={project: p}", "saving.mlflow={}"])
-    with pytest.raises(ZeroDivisionError), open_sinks(config, RunFolder(tmp_path), 0):
+    with (
+        pytest.raises(ConfigError, match=r"saving\.mlflow: cannot be opened: ZeroDivisionError"),
+        open_sinks(config, RunFolder(tmp_path), 0),
+    ):
         pass
     assert wandb.runs[0].finished
+
+
+def test_a_sink_that_fails_ends_no_training(
+    sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch, wandb: StandIn
+) -> None:
+    monkeypatch.setattr(StandInRun, "log", lambda *_: 1 // 0)
+    monkeypatch.setattr(StandInRun, "finish", lambda *_: 1 // 0)
+    with pytest.warns(UserWarning, match="Weights & Biases") as warned:
+        summary = trainer_of(sections(), CHOICE).train()
+    assert summary.status == "finished"
+    (first, last) = [str(warning.message) for warning in warned]
+    assert first.startswith("metrics are no longer logged in Weights & Biases, but in ") and "ended" in last
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
+from warpdrive.errors import ConfigError, WarpDriveError
 from warpdrive.training.checkpoint.run_folder import RunFolder
 from warpdrive.training.config.load import RunConfig
 from warpdrive.training.run.sinks.mlflow import MlflowRun, mlflow
@@ -13,6 +16,14 @@ from warpdrive.training.run.sinks.sink import MetricSink
 from warpdrive.training.run.sinks.tensorboard import TensorBoardEvents, writes_events
 from warpdrive.training.run.sinks.trackio import TrackioRun, trackio
 from warpdrive.training.run.sinks.wandb import WandbRun, wandb
+from warpdrive.user_code import describe_error
+
+_TRACKERS: dict[str, Callable[[Any, RunFolder, RunConfig], MetricSink]] = {
+    "wandb": WandbRun,
+    "trackio": TrackioRun,
+    "mlflow": MlflowRun,
+}
+"""Classes of experiment trackers, by the key of their settings in ``saving``."""
 
 
 def check_sinks(config: RunConfig) -> None:
@@ -36,25 +47,34 @@ def open_sinks(config: RunConfig, run: RunFolder, go_on_after: int) -> Iterator[
         config: Run configuration.
         run: Folder of the run.
         go_on_after: Environment steps of a resumed run.
+
+    Raises:
+        ConfigError: If one cannot be opened, for example because there is no network or account.
     """
     with ExitStack() as stack:
         sinks: list[MetricSink] = []
-        for sink in _sinks_of(config, run, go_on_after):
-            stack.callback(sink.close)
-            sinks.append(sink)
+        if writes_events(config.saving.tensorboard):
+            sinks.append(TensorBoardEvents(run.path / "tensorboard", go_on_after))
+            stack.callback(_close, sinks[-1])
+        for key, tracker in _TRACKERS.items():
+            settings = getattr(config.saving, key)
+            if settings is not None:
+                try:
+                    sinks.append(tracker(settings, run, config))
+                except WarpDriveError:
+                    raise
+                except Exception as error:
+                    raise ConfigError(f"saving.{key}: cannot be opened: {describe_error(error)}") from error
+                stack.callback(_close, sinks[-1])
         yield sinks
 
 
-def _sinks_of(config: RunConfig, run: RunFolder, go_on_after: int) -> Iterator[MetricSink]:
-    saving = config.saving
-    if writes_events(saving.tensorboard):
-        yield TensorBoardEvents(run.path / "tensorboard", go_on_after)
-    if saving.wandb is not None:
-        yield WandbRun(saving.wandb, run, config)
-    if saving.trackio is not None:
-        yield TrackioRun(saving.trackio, run, config)
-    if saving.mlflow is not None:
-        yield MlflowRun(saving.mlflow, run, config)
+def _close(sink: MetricSink) -> None:
+    """Close a sink; a failure is a warning, since the run has ended."""
+    try:
+        sink.close()
+    except Exception as error:
+        warnings.warn(f"the run was not ended in {sink.title}: {describe_error(error)}", stacklevel=2)
 
 
 def log_replay(config: RunConfig, run: RunFolder, env_steps: int, path: Path) -> None:

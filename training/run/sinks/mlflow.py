@@ -31,6 +31,8 @@ class MlflowRun:
         config: Run configuration.
     """
 
+    title = "MLflow"
+
     def __init__(self, settings: MlflowConfig, run: RunFolder, config: RunConfig) -> None:
         self._mlflow = mlflow()
         self._client = client = self._mlflow.MlflowClient(tracking_uri=settings.tracking_uri)
@@ -74,7 +76,7 @@ def mlflow() -> Any:
     Raises:
         ConfigError: If it is not installed.
     """
-    return package("mlflow", "saving.mlflow", "MLflow")
+    return package("mlflow", "saving.mlflow", MlflowRun.title)
 
 
 def _name(name: str) -> str:

@@ -15,7 +15,13 @@ from warpdrive.training.config.load import RunConfig
 
 
 class MetricSink(Protocol):
-    """Receiver of logged metrics, and of the animation at the end of a run."""
+    """Receiver of logged metrics, and of the animation at the end of a run.
+
+    Attributes:
+        title: Name of the product.
+    """
+
+    title: str
 
     def add(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Log metrics at ``env_steps``, which may be less than in the last call. NaN values are skipped."""

@@ -23,6 +23,8 @@ class TensorBoardEvents:
         go_on_after: Environment steps of a resumed run: later events in the folder are superseded.
     """
 
+    title = "TensorBoard"
+
     def __init__(self, folder: Path, go_on_after: int = 0) -> None:
         self._folder = folder
         self._purge_step = go_on_after + 1 if go_on_after else None

@@ -21,6 +21,8 @@ class TrackioRun:
         config: Run configuration.
     """
 
+    title = "Trackio"
+
     def __init__(self, settings: TrackioConfig, run: RunFolder, config: RunConfig) -> None:
         self._trackio = trackio()
         self._run = self._trackio.init(
@@ -52,4 +54,4 @@ def trackio() -> Any:
     Raises:
         ConfigError: If it is not installed.
     """
-    return package("trackio", "saving.trackio", "Trackio")
+    return package("trackio", "saving.trackio", TrackioRun.title)

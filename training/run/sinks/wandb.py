@@ -21,6 +21,8 @@ class WandbRun:
         config: Run configuration.
     """
 
+    title = "Weights & Biases"
+
     def __init__(self, settings: WandbConfig, run: RunFolder, config: RunConfig) -> None:
         self._wandb = wandb()
         self._run = self._wandb.init(
@@ -58,4 +60,4 @@ def wandb() -> Any:
     Raises:
         ConfigError: If it is not installed.
     """
-    return package("wandb", "saving.wandb", "Weights & Biases")
+    return package("wandb", "saving.wandb", WandbRun.title)
