@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from warpdrive.errors import ConfigError
 from warpdrive.training.checkpoint.best import BestCheckpoint
 from warpdrive.training.checkpoint.checkpoint import Keep, latest_of, remove_incomplete, save_in_run
 from warpdrive.training.checkpoint.present import PresentPolicy
@@ -62,12 +64,17 @@ def run_training(
         shown = TrainingProgress(config.name, at_once=False)
         callbacks.callbacks.append(shown)
     folder = going_on or RunFolder.create(config)
-    learner.process_group.store_text(RUN, str(folder.path.resolve()))
-    with folder.lock():
+    with folder.lock(), ExitStack() as stack:
         if going_on:
             remove_incomplete(folder.checkpoints, learner.env_steps)
+        try:
+            sinks = stack.enter_context(open_sinks(config, folder, learner.env_steps))
+        except ConfigError:
+            if going_on is None:  # the run has not begun: its name refers to the run before
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
+        learner.process_group.store_text(RUN, str(folder.path.resolve()))
         with (
-            open_sinks(config, folder, learner.env_steps) as sinks,
             MetricsLog(folder.metrics, sinks, learner.env_steps) as metrics,
             torch_threads(config.trainer.torch_threads),
             stop_on_interrupt() as callbacks.stop,

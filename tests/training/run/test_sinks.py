@@ -246,6 +246,18 @@ def test_sinks_are_closed_when_another_cannot_be_opened(
     assert wandb.runs[0].finished
 
 
+def test_a_run_whose_sinks_cannot_be_opened_leaves_no_folder(
+    sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch, wandb: StandIn
+) -> None:
+    before = trainer_of(sections(total_steps=200)).train().run_folder
+    monkeypatch.setattr(wandb, "init", lambda **_: 1 // 0)  # without an account
+    with pytest.raises(ConfigError, match=r"saving\.wandb: cannot be opened"):
+        trainer_of(sections(), CHOICE).train()
+    with pytest.raises(ConfigError, match=r"saving\.wandb: cannot be opened"):
+        Trainer.resume(before, [CHOICE, "trainer.total_steps=400"]).train()
+    assert list(before.parent.iterdir()) == [before] and (before / "summary.json").exists()
+
+
 def test_a_sink_that_fails_ends_no_training(
     sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch, wandb: StandIn
 ) -> None:
