@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from warpdrive.environment import Environment, overrides
-from warpdrive.errors import DefinitionError, nearest, shown
+from warpdrive.errors import DefinitionError, WarpDriveError, nearest, shown
 from warpdrive.importing import load_attribute
 from warpdrive.kernels.kernel import kernel
 from warpdrive.random import integer, normal, uniform
 from warpdrive.spaces import action_arrays, observation_arrays
+from warpdrive.user_code import describe_error
 
 Array = npt.NDArray[Any]
 Put = Callable[[Any, dict[str, Any]], None] | Mapping[str, str] | None
@@ -338,10 +339,24 @@ def references_of(environment: Environment, given: Any) -> tuple[str, Callable[[
             raise DefinitionError(f"reference is {shown(given)}, expected package.module:Name or path/to/file.py:Name")
         given = load_attribute(given, f"reference {shown(given, 200)}")
     if isinstance(given, type) or inspect.isroutine(given):
-        create: Callable[[], Any] = given if _is_environment(given) else lambda: given(environment)
-        return getattr(given, "__name__", "reference"), lambda: _adapted(environment, create())
+        name = getattr(given, "__name__", "reference")
+        return name, lambda: _adapted(environment, _created(environment, given, name))
     name = type(getattr(given, "unwrapped", given)).__name__
     return name, lambda: _adapted(environment, copy.deepcopy(given))
+
+
+def _created(environment: Environment, given: Callable[..., Any], name: str) -> Any:
+    arguments = () if _is_environment(given) else (environment,)
+    try:
+        return given(*arguments)
+    except (ModuleNotFoundError, WarpDriveError):
+        raise  # check_parity names the package that is missing
+    except Exception as error:
+        called = f"{name}({'environment' if arguments else ''})"
+        raise DefinitionError(
+            f"reference {called} raised {describe_error(error)}. If it needs other arguments, pass a function that "
+            "takes the environment and returns the reference."
+        ) from error
 
 
 def _is_environment(given: Any) -> bool:

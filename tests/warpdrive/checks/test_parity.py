@@ -512,6 +512,12 @@ def test_shipped_environments_name_their_reference():
         (Ball(), HuntEnv(), "HuntEnv has 3 possible agents, environment 'ball' has 1"),
         (Ball(), gymnasium.make("CartPole-v1"), "CartPoleEnv has no attribute 'height', which is an array of 'ball'"),
         (Ball(), lambda env: GymnasiumReference(env, BallEnv(), {"hight": "height"}), "'hight'.*'height'"),
+        (Ball(), gymnasium.ObservationWrapper, r"ObservationWrapper\(\) raised TypeError: .*'env'.*pass a function"),
+        (
+            Ball(),
+            lambda **options: BallEnv(),
+            r"<lambda>\(environment\) raised TypeError: .*pass a function that takes",
+        ),
     ],
 )
 def test_a_reference_that_cannot_be_compared_is_named(environment, reference, message):
