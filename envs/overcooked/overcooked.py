@@ -368,7 +368,7 @@ class Overcooked(wd.Environment):
     `counter_circuit_o_1order` is the kitchen of the paper. There is also `cramped_room_tomato`. Other layouts are given
     as text: the lines of a grid of the characters above, with a space for a free cell and digits for the start cells of
     the chefs 1, 2, ... up to 9, at least two; or a whole `.layout` file of the package, with orders, values and times.
-    Its key `start_state` is not supported.
+    Its key `start_state` and expressions such as `float('inf')` are not supported.
 
     ```python
     import warpdrive as wd

@@ -333,7 +333,8 @@ class MultiRobotWarehouse(wd.Environment):
     3. requested shelves on goals are delivered, goal by goal, and other shelves are requested at random.
 
     The arguments have the names of those of `Warehouse`; `reward_type` and `observation_type` can also be its enums.
-    Each registered id is available:
+    Each registered id is available, except those that request more shelves than there are, such as
+    `rware-tiny-17ag-easy-v2`, which `rware` cannot reset:
 
     ```python
     import gymnasium, rware
