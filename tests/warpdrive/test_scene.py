@@ -106,6 +106,13 @@ def test_pixels_of_shapes(kind, width, height, angle):
     assert (found[~inside & clear] == colours[1]).all()
 
 
+@pytest.mark.parametrize(
+    ("height", "size"), [(0.5, (294, 560)), (2.0, (1092, 560)), (8.0, (2044, 280)), (40, (4508, 140))]
+)
+def test_tall_pictures_are_narrow(height, size):
+    assert Artist(Walkers()).picture_of_scene(Scene((0.0, 1.0, 0.0, height))).shape[:2] == size
+
+
 def test_trails_end_at_jumps():
     raster = Raster((0.0, 4.0, 0.0, 4.0), width=428, margin=14, palette=DARK)
     path = [_shape(draw.CIRCLE, x, 1.0, 0.1, 0.1, 0.0) for x in (0.5, 1.0, 3.5, 3.0)]

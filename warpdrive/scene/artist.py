@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,8 +24,8 @@ from warpdrive.scene.raster import Raster
 from warpdrive.scene.scene import Image, Polygon, Scene, Shapes, Text
 from warpdrive.user_code import user_code
 
-WIDTH = 560
-"""Width of a picture in pixels."""
+WIDTH, NARROWEST = 560, 140
+"""Width of a picture in pixels, and of the narrowest: pictures over twice as high as wide are narrower."""
 _LONGEST_TRAIL = 256  # states
 
 
@@ -110,7 +111,9 @@ class Artist:
 
     def _raster(self, scene: Scene) -> Raster:
         if scene.view not in self._rasters:
-            self._rasters[scene.view] = Raster(scene.view, round(self.scale * WIDTH), self.palette)
+            low_x, high_x, low_y, high_y = scene.view
+            width = WIDTH * math.sqrt(min(1.0, 2 * (high_x - low_x) / (high_y - low_y)))  # bounds the number of pixels
+            self._rasters[scene.view] = Raster(scene.view, round(self.scale * max(width, NARROWEST)), self.palette)
         return self._rasters[scene.view]
 
 
