@@ -284,7 +284,8 @@ class Battle(wd.Environment):
     If several agents compete for a cell or for the reward of a kill, the first in order wins: in step t of an episode
     the i-th agents of both teams are ranked by `(i + t) mod agents_per_team`, and red comes before blue in even steps,
     after it in odd ones. The kernel computes this as an integer maximum, so the result does not depend on the order of
-    threads or on the backend. Health is stored as an integer number of tenths; no floats are accumulated.
+    threads or on the backend. Health is stored as an integer number of tenths. MAgent2 adds up floats, so rounding
+    decides there if an agent whose health equals the damage is eliminated; here it survives.
 
     ## Action Space
 
