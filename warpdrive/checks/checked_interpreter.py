@@ -95,7 +95,7 @@ class CheckedInterpreter(Interpreter):
         """Return the linker of a function; see :class:`Interpreter`."""
         linker = CheckedLinker(
             source,
-            self.function,
+            self.called_by(source),
             self.intrinsics.__getitem__,
             call=self._stand_in,
             has_barrier=self.has_barrier,

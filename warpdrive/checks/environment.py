@@ -50,7 +50,8 @@ class CheckingBackend:
         for name, value in given.items():
             if getattr(value, "dtype", None) == np.float64 and not is_of_library(name):
                 self.report.note(WIDE_STATE.format(name=name))
-        launches = CheckedLaunches(kernel.source, grid, self.report, nan=self.nan, max_steps=self.max_steps)
+        options = {"nan": self.nan, "max_steps": self.max_steps}
+        launches = CheckedLaunches(kernel.source, grid, self.report, **options, is_fused=True)
         orders = cycle(others().items())  # one other order in each launch
 
         def launch() -> None:

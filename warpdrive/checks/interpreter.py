@@ -44,11 +44,13 @@ class Thread:
 
     Attributes:
         waits_for: ``"block"``, ``"warp"`` or ``"grid"``, and ``""`` if it does not wait.
+        has_left: If True, it has left a kernel function of a fused kernel by ``return``, and waits for the others.
     """
 
     number: int
     run: Generator[tuple[str, Any], Any, Any]
     waits_for: str = ""
+    has_left: bool = False
     given: Any = None
     answer: Any = None
 
@@ -81,14 +83,16 @@ class Interpreter:
         source: The kernel.
         grid: Its blocks and threads.
         shared_bytes: Size of dynamic shared memory in bytes.
+        is_fused: If True, it calls kernel functions, which threads may leave by ``return`` before a barrier.
     """
 
-    def __init__(self, source: FunctionSource, grid: Grid, *, shared_bytes: int = 0) -> None:
-        self.grid, self.shared_bytes = grid, shared_bytes
+    def __init__(self, source: FunctionSource, grid: Grid, *, shared_bytes: int = 0, is_fused: bool = False) -> None:
+        self.source, self.grid, self.shared_bytes, self.is_fused = source, grid, shared_bytes, is_fused
         self.thread_index, self.block_index = SimpleNamespace(), SimpleNamespace()
         self.shared: dict[Any, Any] = {}
         self.intrinsics = self._intrinsics()
         self.functions: dict[int, Any] = {}
+        self.kernel_functions: dict[int, Any] = {}
         self.barriers: dict[ast.FunctionDef, bool] = {}
         self.threads: list[Thread] = []
         self.kernel = self.linker(source, is_kernel=True).link()
@@ -133,8 +137,27 @@ class Interpreter:
 
     def linker(self, source: FunctionSource, is_kernel: bool = False) -> Linker:
         """Return the linker of a function."""
-        intrinsics = self.intrinsics.__getitem__
-        return ThreadLinker(source, self.function, intrinsics, has_barrier=self.has_barrier, is_kernel=is_kernel)
+        intrinsics, function = self.intrinsics.__getitem__, self.called_by(source)
+        return ThreadLinker(source, function, intrinsics, has_barrier=self.has_barrier, is_kernel=is_kernel)
+
+    def called_by(self, source: FunctionSource) -> Callable[[FunctionSource], Any]:
+        """Return the function that links what a function calls."""
+        return self.kernel_function if self.is_fused and source is self.source else self.function
+
+    def kernel_function(self, source: FunctionSource) -> Any:
+        """Return the linked form of a function called by a fused kernel, which notes threads that leave it early."""
+        if not self.has_barrier(source):
+            return self.function(source)
+        key = id(source.tree)
+        if key not in self.kernel_functions:
+            linked = self.linker(source, is_kernel=True).link()
+
+            def run(*given: Any) -> Generator[Any, Any, None]:
+                end = yield from linked(*given)
+                self.running.has_left = end is not _AT_THE_END
+
+            self.kernel_functions[key] = run
+        return self.kernel_functions[key]
 
     def has_barrier(self, source: FunctionSource) -> bool:
         """Return True if a device function, or one that it calls, contains a barrier."""
@@ -214,8 +237,9 @@ class Interpreter:
                 return []
             first = min(places.values(), key=lambda place: [part[1:] for part in place])
             here = [thread for thread in threads if places[thread] == first]
-            for other in (thread for thread in threads if places[thread] != first):
-                self.divergence(here[0], other)
+            for other in (thread for thread in threads if places[thread] != first and not thread.has_left):
+                is_outside = self.is_fused and len(places[other]) == 1  # it has ended the kernel function
+                self.divergence(here[0], other.number if is_outside else other)
             for number in ended:
                 self.divergence(here[0], number)
             if here[0].waits_for == "grid":
@@ -238,6 +262,7 @@ class Interpreter:
         position = (*self.grid.thread_position(thread.number), thread.number % WARP)
         vars(self.thread_index).update(zip((*AXES, "lane"), map(Index, position), strict=True))
         self.begin_thread(thread.number)
+        self.running = thread
         try:
             thread.waits_for, thread.given = thread.run.send(thread.answer)
         except StopIteration as end:
@@ -390,7 +415,7 @@ def _answer(threads: list[Thread]) -> None:
         "syncthreads_or": int(any(values)),
     }
     for thread in threads:
-        thread.waits_for, thread.answer = "", answers[thread.given[0]]
+        thread.waits_for, thread.answer, thread.has_left = "", answers[thread.given[0]], False
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:

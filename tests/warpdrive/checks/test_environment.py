@@ -284,3 +284,20 @@ def test_the_command_takes_run_configurations(tmp_path, capsys):
 def test_the_command_exits_with_2_for_a_mistake(arguments, said, capsys):
     assert main(["check", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+@wd.kernel
+def step_of_the_first(position, actions, rewards, num_agents):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    if agent > 0:
+        return
+    cuda.syncthreads()
+    if actions[env, 0, 0] >= -2:
+        cuda.syncthreads()
+    position[env, num_agents - 1] += np.float32(1)
+
+
+def test_agents_may_leave_a_kernel_function_before_a_barrier():
+    env = Careful()
+    env.step = step_of_the_first
+    assert check_environment_kernels(env, steps=1).clean
