@@ -68,10 +68,12 @@ def make_replica_arrays(
     """
     starts = _draw_starts(environment, seed, pool_size)
     constants = _constants(environment, seed, first_env, context.num_envs)
-    reserved = _reserved(environment, starts[0])
-    for name in constants.keys() & reserved.keys():
+    reserved, own = _reserved(environment, starts[0]), _own(environment)
+    taken = reserved | own | dict.fromkeys(("shapes", "things") if environment.draw else (), ((), np.float32))
+    taken["num_envs"] = (), np.int32
+    for name in constants.keys() & taken.keys():
         raise DefinitionError(f"attribute '{name}' of {type(environment).__name__} has the name of a reserved array")
-    _check_starts(environment, starts, reserved | _shapes(constants))
+    _check_starts(environment, starts, taken | _shapes(constants))
     for name in {"active", "action_mask"} & reserved.keys():  # all agents are active, and all actions allowed
         for start in starts:
             start.setdefault(name, np.ones(reserved[name][0], np.bool_))
@@ -82,7 +84,7 @@ def make_replica_arrays(
                 f"global_state of {type(environment).__name__} has the name {shown(name)}, expected one of "
                 f"{', '.join(arrays)}.{nearest(name, arrays)}"
             )
-    for name, (shape, dtype) in (arrays | _own(environment)).items():
+    for name, (shape, dtype) in (arrays | own).items():
         context.declare(name, shape, dtype)
     context.allocate()
     _fill(environment, context, starts, seed, first_env)
@@ -214,7 +216,7 @@ def _reserved(environment: Environment, start: State) -> Shapes:
 
 
 def _own(environment: Environment) -> Shapes:
-    """Return the library's internal arrays, whose names no user kernel can have."""
+    """Return the library's internal arrays, which kernel functions cannot access."""
     agents = int(environment.num_agents)
     own: Shapes = {f"final_{array.name}": (array.shape, array.dtype) for array in observation_arrays(environment)}
     own |= {array.name: (array.shape, array.dtype) for array, _ in extended_arrays(environment)}
