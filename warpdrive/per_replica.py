@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from warpdrive.errors import DefinitionError
 from warpdrive.user_code import user_code
 
-_INT32 = np.iinfo(np.int32)
+_INT32, _FLOAT32 = np.iinfo(np.int32), np.finfo(np.float32)
 
 
 class PerReplica:
@@ -49,7 +50,9 @@ class PerReplica:
             DefinitionError: If the function raises, a number does not fit into int32, or the values of two replicas
                 differ in shape or dtype.
         """
-        values = [_plain(name, self._value(name, seed, replica)) for replica in range(first_env, first_env + count)]
+        values = [
+            plain_constant(name, self._value(name, seed, replica)) for replica in range(first_env, first_env + count)
+        ]
         for value in values:
             if (value.shape, value.dtype) != (values[0].shape, values[0].dtype):
                 raise DefinitionError(
@@ -72,10 +75,18 @@ def per_replica_attributes(environment: object) -> dict[str, PerReplica]:
     return {name: value for name, value in found.items() if isinstance(value, PerReplica)}
 
 
-def _plain(name: str, value: Any) -> npt.NDArray[Any]:
+def plain_constant(name: str, value: Any) -> npt.NDArray[Any]:
+    """Return the value of an attribute as kernels read it: integers as int32, floats as float32, others unchanged.
+
+    Raises :class:`DefinitionError` for a number that does not fit.
+    """
     array = np.asarray(value)
-    if array.ndim == 0 and array.dtype.kind in "iuf":
-        if array.dtype.kind != "f" and not _INT32.min <= int(array) <= _INT32.max:
-            raise DefinitionError(f"attribute '{name}' of the environment is {value}, which does not fit into int32")
-        return array.astype(np.float32 if array.dtype.kind == "f" else np.int32)
-    return array
+    if array.ndim or (array.dtype.kind not in "iuf" and type(value) is not int):
+        return array
+    dtype, limits = (np.float32, _FLOAT32) if array.dtype.kind == "f" else (np.int32, _INT32)
+    number = array.item()
+    if abs(number) != math.inf and (number < int(limits.min) or number > int(limits.max)):
+        raise DefinitionError(
+            f"attribute '{name}' of the environment is {value}, which does not fit into {np.dtype(dtype)}"
+        )
+    return array.astype(dtype)

@@ -418,6 +418,7 @@ def test_options_of_a_box_are_refused_for_other_actions(walkers: Callable[..., A
             "action_space is a Dict space whose keys are the policy tags, expected a plain dict",
         ),
         ({"bonus": 1 << 40}, "does not fit into int32"),
+        ({"bonus": 1e300}, r"'bonus' of the environment is 1e\+300, which does not fit into float32"),
         ({"global_state": "position"}, "global_state is 'position', expected a list of names of arrays, each once"),
         ({"global_state": ["visits"] * 2}, "expected a list of names of arrays, each once"),
         ({"global_state": ["positions"]}, r"has the name 'positions', expected one of .* Did you mean 'position'\?"),
@@ -462,6 +463,12 @@ def assigns_to_constant(position, actions, rewards, table):
 
 
 @wd.kernel
+def adds_to_constant(position, actions, rewards, table):
+    env, agent = cuda.blockIdx.x, cuda.threadIdx.x
+    cuda.atomic.add(table, agent, position[env, agent])
+
+
+@wd.kernel
 def misnames_a_parameter(positon, actions, rewards):
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     positon[env, agent] = 0
@@ -471,6 +478,7 @@ def misnames_a_parameter(positon, actions, rewards):
     ("kernel", "line", "message"),
     [
         (assigns_to_constant, 3, "assigns to 'table', a constant of the environment"),
+        (adds_to_constant, 3, "assigns to 'table', a constant of the environment"),
         (misnames_a_parameter, 1, "parameter 'positon' of kernel function .* Did you mean 'position'"),
     ],
 )

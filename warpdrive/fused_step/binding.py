@@ -10,14 +10,13 @@ import numpy as np
 
 from warpdrive.device_context import DeviceContext, torch_dtype
 from warpdrive.environment import Environment, KernelFunction, KernelFunctions
-from warpdrive.errors import DefinitionError, nearest, shown
+from warpdrive.errors import nearest, shown
 from warpdrive.kernels.compile_time import ON_GPU
 from warpdrive.kernels.cuda_kernel import CudaKernel
 from warpdrive.kernels.errors import KernelError, place
 from warpdrive.kernels.kernel import Kernel
-from warpdrive.kernels.syntax import stored_names
+from warpdrive.per_replica import plain_constant
 
-INT32 = np.iinfo(np.int32)
 NUM_ENVS = "num_envs"
 
 
@@ -60,10 +59,11 @@ class Binding:
                 if kernel.may_change(name):
                     raise KernelError(f"{kernel.where}: '{name}' is a constant of the environment: make it const")
             return
-        assigned = stored_names([kernel.source.tree]) | _changed_arrays(kernel)
-        for name in sorted(constants & assigned):
+        for name, node in _changes(kernel):
+            if name not in constants:
+                continue
             raise KernelError(
-                f"{_first_change(kernel, name)}: kernel function '{kernel.source.name}' assigns to '{name}', a "
+                f"{place(node)}: kernel function '{kernel.source.name}' assigns to '{name}', a "
                 "constant of the environment; state that changes is returned by initial_state"
             )
         for name in sorted(constants - self.constants):
@@ -131,22 +131,19 @@ def _constant(name: str, value: Any) -> Any:
         array = np.array(value, order="C")
         array.flags.writeable = False
         return array
-    if isinstance(value, (bool, np.bool_)):
-        return np.bool_(value)
-    if isinstance(value, (int, np.integer)):
-        if not INT32.min <= value <= INT32.max:
-            raise DefinitionError(f"attribute '{name}' of the environment is {value}, which does not fit into int32")
-        return np.int32(value)
-    return np.float32(value)
+    return plain_constant(name, value)[()]
 
 
-def _changed_arrays(kernel: Kernel) -> set[str]:
-    """Return the names of the arrays that a kernel function itself stores to."""
-    return {
-        node.value.id
-        for node in ast.walk(kernel.source.tree)
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
-    }
+def _changes(kernel: Kernel) -> Iterator[tuple[str, ast.AST]]:
+    """Iterate over the names that a kernel function itself stores to, or whose elements it changes, with the places."""
+    for node in ast.walk(kernel.source.tree):
+        target: ast.AST | None = None
+        if isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            target = node.value if isinstance(node, ast.Subscript) else node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            target = node.args[0] if ast.unparse(node.func.value).endswith("atomic") else None
+        if isinstance(target, ast.Name):
+            yield target.id, node
 
 
 def _elements_of_the_replica(kernel: Kernel, name: str) -> Iterator[ast.Subscript]:
@@ -181,14 +178,6 @@ def may_change(kernel: KernelFunction, name: str) -> bool:
     return any(
         isinstance(node, ast.Name) and node.id == name and id(node) not in read for node in ast.walk(kernel.source.tree)
     )
-
-
-def _first_change(kernel: Kernel, name: str) -> str:
-    for node in ast.walk(kernel.source.tree):
-        target = node.value if isinstance(node, ast.Subscript) else node
-        if isinstance(target, ast.Name) and target.id == name and isinstance(getattr(node, "ctx", None), ast.Store):
-            return place(node)
-    return kernel.where
 
 
 def _name(kernel: KernelFunction) -> str:
