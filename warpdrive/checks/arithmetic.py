@@ -46,6 +46,8 @@ def operation(kind: type[ast.operator], undefined: Undefined = _ignore) -> Calla
             return compute(left, right)
         left, right = of_half(kind, left, right) if np.float16 in (type(left), type(right)) else (left, right)
         left, right = number(left), number(right)
+        if kind is ast.Pow and type(left) is np.float32 and _is_integer(right):
+            right = np.float32(right)  # the only operation with an integer that stays in float32
         if _is_integer(left) and _is_integer(right):
             if not type(left) is type(right) is np.int64:
                 decisive = (left,) if kind in _SHIFTS else (left, right)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ from warpdrive.kernels.syntax import GENERATED, copy_tree
 
 _WRITTEN = "written"
 """Key of the addresses written in dynamic shared memory, among the shared arrays of a block."""
+_FOLDED = (ast.Constant, ast.BinOp, ast.UnaryOp)
 
 
 class CheckedInterpreter(Interpreter):
@@ -181,6 +183,8 @@ class CheckedLinker(ThreadLinker):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
         """Replace a binary operator by a function; see :class:`ast.NodeTransformer`."""
+        if _is_folded(node):
+            return node
         operator = self.named(self.operation(type(node.op)), node)
         return ast.copy_location(ast.Call(operator, [self.visit(node.left), self.visit(node.right)], []), node)
 
@@ -223,6 +227,14 @@ class CheckedLinker(ThreadLinker):
         self.local.add(name)
         before.append(ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], node), node))
         return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+
+def _is_folded(node: ast.BinOp) -> bool:
+    """Return True for an operation on literals, such as ``10 ** -3``, that Python computes when it compiles."""
+    if any(isinstance(part, ast.expr) and not isinstance(part, _FOLDED) for part in ast.walk(node)):
+        return False
+    code = compile(ast.Expression(node), "", "eval")
+    return not any(instruction.opname.startswith("BINARY") for instruction in dis.get_instructions(code))
 
 
 def _line_of(thread: Thread) -> Line:

@@ -85,6 +85,7 @@ def test_arithmetic_with_a_defined_result_is_not_reported():
         i[1] = x[0] * np.float32(-2147483648)
         u[1] = np.uint8(np.float32(-0.5)) + 2**3
         x[0] = x[0] % np.float32(i[0] - i[0])
+        x[0] = x[0] * 10**-3  # a literal, of Python
 
     arguments = np.ones(1, np.float32), np.array([3, 0], np.int32), np.array([2**63, 0], np.uint64)
     assert not wd.check_launch(hashes, 1, 1, *arguments).arithmetic

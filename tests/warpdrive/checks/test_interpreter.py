@@ -35,7 +35,7 @@ def arithmetic(x, i, u, out, whole):
     whole[t, 1] = u[t] * u[t] + (u[t] >> 3) ^ (u[t] << 5)
     whole[t, 2] = np.uint32(u[t] * u[t]) + np.int32(i[t] - 5) + np.int8(i[t] * 100)
     whole[t, 3] = (i[t] > 2) + (x[t] > 1) + int64(u[t]) - (t == 1)
-    whole[t, 4] = 7 if 0 < t <= 2 and i[t] != 3 else -7
+    whole[t, 4] = (7 if 0 < t <= 2 and i[t] != 3 else -7) * 10**-1 + (x[t] ** 2 == x[t] * x[t])  # float32
     whole[t, 5] = ~i[t] | (t & 3) << 2
 
 
