@@ -96,7 +96,7 @@ def read_signatures(text: str, file: str) -> dict[str, Signature]:
     plain = without_comments(text)
     found: dict[str, Signature] = {}
     for match in re.finditer(r"\bWD_KERNEL\b", plain):
-        if re.search(r"#\s*(define|undef|ifn?def)\b[^\n]*$", plain[: match.start()]):
+        if re.search(r"#\s*(define|undef|ifn?def)\b[^\n]*\Z", plain[: match.start()]):
             continue
         signature = _read(plain, match.end(), file)
         if signature.name in found:

@@ -24,6 +24,7 @@ WD_KERNEL void first(int *loc_x, const float *__restrict__ speed, float const * 
                      float gravity, const int num_envs, bool flag) {
 }
 
+#define SQUARED(x) ((x) * (x))
 WD_KERNEL
 void second() {}
 WD_KERNEL void third(void) {}
