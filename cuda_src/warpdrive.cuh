@@ -18,6 +18,14 @@
 // Return the number of agents of a replica.
 WD_FUNCTION constexpr int wd_num_agents() { return WD_NUM_AGENTS; }
 
+// Authors need not include these.
+#include <assert.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+
 #include "indexing.cuh"
 #include "math.cuh"
 #include "random.cuh"

@@ -171,7 +171,8 @@ def test_a_gpu_that_nvrtc_does_not_know_is_told(compile_for):
         compile_for((1, 1), "WD_KERNEL void step(int *x) { x[0] = 1; }", 2, 2, x=np.zeros((2, 2), np.int32))
 
 
-def test_headers_of_the_c_library_may_be_included(compile_for):
+@pytest.mark.parametrize("included", [True, False])
+def test_headers_of_the_c_library_may_be_included(compile_for, included):
     text = """
     #include <assert.h>
     #include <cmath>
@@ -186,6 +187,7 @@ def test_headers_of_the_c_library_may_be_included(compile_for):
         assert(x[0] < FLT_MAX);
         x[0] = isinf(x[1]) ? INFINITY : sinf(float(M_PI)) + small + INT_MAX;
     }"""
+    text = text if included else text.replace("#include", "//")
     assert compile_for((9, 0), text, 2, 2, x=np.zeros((2, 2), np.float32)).image
 
 
