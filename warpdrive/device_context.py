@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from warpdrive.errors import DefinitionError, nearest, shown
+from warpdrive.errors import DefinitionError, nearest, shown, with_article
 
 _ALIGNMENT = 256
 """Alignment of each array in bytes, sufficient for the widest memory accesses of a device."""
@@ -205,7 +205,7 @@ class DeviceContext:
             keep: The names of arrays to leave unchanged, such as :attr:`warpdrive.EnvWrapper.own_arrays`.
 
         Raises:
-            DefinitionError: If the layout of the state differs, the environment rejects its values, a replica or an
+            DefinitionError: If the state has another size, the environment rejects its values, a replica or an
                 array does not exist, or an index occurs twice (not checked if ``envs`` is on a GPU).
         """
         rows = self._rows(envs)
@@ -213,6 +213,11 @@ class DeviceContext:
         for name in keep:
             if name not in self._declared:
                 raise DefinitionError(f"keep: unknown state array '{name}'.{nearest(name, self._declared)}")
+        if not isinstance(state, torch.Tensor):
+            found = with_article(type(state).__name__)
+            raise DefinitionError(
+                f"the state is {found}: expected a tensor, torch.uint8 [replicas, {self.bytes_per_env}]"
+            )
         if state.dtype != torch.uint8 or state.dim() != 2 or state.shape[1] != self.bytes_per_env:
             raise DefinitionError(
                 f"the state is {state.dtype} {tuple(state.shape)}: "
@@ -301,7 +306,10 @@ class DeviceContext:
     def _rows(self, envs: torch.Tensor | Sequence[int] | None) -> torch.Tensor | None:
         if envs is None:
             return None
-        given = torch.as_tensor(envs)
+        try:
+            given = torch.as_tensor(envs)
+        except (TypeError, ValueError, RuntimeError):
+            given = torch.empty(())  # refused below
         if given.dtype == torch.bool:
             raise DefinitionError("replicas are chosen by their numbers, not by a mask: mask.nonzero().flatten()")
         is_integer = not given.dtype.is_floating_point and not given.dtype.is_complex

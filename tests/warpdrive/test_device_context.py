@@ -103,6 +103,8 @@ def test_replicas_that_do_not_exist_are_refused(envs: Any) -> None:
         (2, "envs is 2, expected a list or tensor"),
         ([0.7, 1.0], r"envs is \[0.7, 1.0\], expected"),
         ([[0, 1]], r"envs is \[\[0, 1\]\], expected"),
+        ({0, 1}, r"envs is \{0, 1\}, expected"),
+        ([None], r"envs is \[None\], expected"),
         (torch.tensor([1.5]), r"envs is torch.float32 \(1,\), expected"),
     ],
 )
@@ -136,6 +138,7 @@ def test_memory_is_known_before_it_is_taken() -> None:
     [
         (torch.zeros(4, 29, dtype=torch.uint8), None, "expected torch.uint8"),
         (torch.zeros(4, 30), None, "expected torch.uint8"),
+        (np.zeros((4, 30), np.uint8), None, "the state is a ndarray: expected a tensor, torch.uint8"),
         (torch.zeros(3, 30, dtype=torch.uint8), None, "expected 1 or 4$"),
         (torch.zeros(2, 30, dtype=torch.uint8), [0], "holds 2 replicas: expected 1$"),
         (torch.zeros(3, 30, dtype=torch.uint8), [3, 1, 3], "envs has replica 3 more than once"),
