@@ -381,6 +381,8 @@ class _Resolver(ast.NodeTransformer):
                     return self._reference(node, value.type if isinstance(value, np.dtype) else value)
                 return at(node, ast.Constant(value))
             return node
+        if not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
+            refuse(node, f"'{ast.unparse(node)}' is a constant: a kernel cannot assign to it")
         return self._reference(node, value)
 
     def _reference(self, node: ast.expr, value: Any) -> ast.expr:

@@ -124,6 +124,10 @@ def whole_index(out):
     out[cuda.threadIdx] = 1  # here
 
 
+def assigned_index(x):
+    cuda.threadIdx.x = 3  # here
+
+
 def index_by_its_number(out):
     out[0] = cuda.blockIdx[0]  # here
 
@@ -343,6 +347,7 @@ MISTAKES = [
     (with_w_dimension, ["cuda.threadIdx.w is not part"]),
     (barrier_with_a_value, ["cuda.syncthreads() is a statement"]),
     (whole_index, ["cuda.threadIdx cannot be used alone"]),
+    (assigned_index, ["'cuda.threadIdx.x' is a constant"]),
     (index_by_its_number, ["cuda.blockIdx cannot be used alone", "cuda.blockIdx.x"]),
     (function_as_a_value, ["the function 'takes_two' is used as a value", "can be called, passed to functions"]),
     (method_of_an_object, ["'THING.double' is a method", "make it a function"]),

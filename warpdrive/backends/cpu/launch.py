@@ -288,6 +288,8 @@ def _kind(kernel: Kernel, name: str, value: Any, leaves: list[tuple[Any, Array |
         leaves.append((value, None))
         return ArgumentKind("", None)
     array = _as_array(kernel, name, value)
+    if isinstance(value, int) and array.dtype == object:
+        raise KernelError(f"argument '{name}' of kernel '{kernel.source.name}' is {value}, which has more than 64 bits")
     leaves.append((value, array))
     is_number = np.ndim(value) == 0 and not _has_memory(value)
     kind = _kind_of(array.dtype, None if is_number else array.ndim, array.flags.num)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from warpdrive.errors import shown
 from warpdrive.kernels.classes import AuthorsClass
 from warpdrive.kernels.compile_time import DTYPE, dtype_parameters, shape_parameters, unassigned_parameters
 from warpdrive.kernels.dtypes import dtype_of
@@ -82,7 +83,10 @@ def baked_values(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, Any]
     baked = {name: arguments[name] for name in kernel.parameters if name in unassigned and _is_baked(arguments[name])}
     for name in shapes:
         if not isinstance(arguments[name], (int, np.integer)):
-            raise KernelError(f"{kernel.where}: '{name}' is the shape of an array, so it must be an integer")
+            raise KernelError(
+                f"{kernel.where}: '{name}' determines the shape of a local or shared array, which is known when the "
+                f"kernel is compiled: it must be an integer, found {shown(arguments[name])}"
+            )
         baked[name] = int(arguments[name])
     return baked
 

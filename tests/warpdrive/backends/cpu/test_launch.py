@@ -178,7 +178,7 @@ def test_kinds_of_arguments_in_turns():
             assert measured(view) == [*view.shape, last, 1]
         for number in numbers:
             assert measured(base, number) == [3, 4, 11, float(number) / 2]
-    with pytest.raises(wd.errors.WarpDriveError, match="dtype object"):
+    with pytest.raises(wd.errors.WarpDriveError, match="more than 64 bits"):
         measured(base, 2**64)
 
 
@@ -279,7 +279,7 @@ def test_a_wrong_configuration_is_refused(configuration, message):
         (np.zeros(3, np.longdouble), r"has dtype \w+, which the CPU backend does not support"),
         (torch.ones(3, dtype=torch.bfloat16), "'array' of kernel 'scale' has dtype torch.bfloat16"),
         (torch.eye(3).to_sparse(), "'array' of kernel 'scale'"),
-        (2**64, "has dtype object"),
+        (2**64, "is 18446744073709551616, which has more than 64 bits"),
     ],
     ids=lambda value: type(value).__name__ + str(getattr(value, "dtype", "")),
 )
@@ -309,7 +309,7 @@ def test_a_read_only_array_cannot_be_written():
 
 @pytest.mark.parametrize("length", [2.5, "3", np.array([3, 4])], ids=repr)
 def test_a_length_that_is_no_integer_is_refused(length):
-    with pytest.raises(wd.errors.WarpDriveError, match="'length' is the shape of an array, so it must be an integer"):
+    with pytest.raises(wd.errors.WarpDriveError, match=r"'length' determines the shape .* must be an integer, found"):
         remember[1, 1](np.zeros(1), length)
 
 
