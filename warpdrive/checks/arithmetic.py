@@ -173,9 +173,24 @@ def stand_in(value: Any, undefined: Undefined = _ignore) -> Any:
         return lambda number=0: cast(number, np.int64, undefined)
     if any(value is function for function in _WHOLE):
         return lambda x: _WHOLE[value](x if isinstance(x, np.floating) else np.float64(x))
+    if any(value is function for function in (min, max)):
+        return lambda *given: value(*given) if len(given) != 2 else value(_without_nan(given))
+    if value is pow:
+        return operation(ast.Pow, undefined)
+    if value is divmod:
+        parts = [operation(kind, undefined) for kind in _DIVISIONS]
+        return lambda left, right: tuple(part(left, right) for part in parts)
+    if getattr(value, "__module__", None) == "_operator" and value in _OF_PYTHON.values():
+        return operation(next(kind for kind, function in _OF_PYTHON.items() if function is value), undefined)
     if getattr(value, "__module__", None) == "math":
         return _without_exceptions(value)
     return None
+
+
+def _without_nan(pair: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the operands of ``min`` or ``max``: of two floats, NaN does not count, as in C; others are compared."""
+    are_floats = all(isinstance(value, (builtins.float, np.floating)) for value in pair)
+    return (are_floats and tuple(value for value in pair if value == value)) or pair
 
 
 _WHOLE: dict[Any, Callable[..., Any]] = {math.floor: np.floor, math.ceil: np.ceil, math.trunc: np.trunc}
@@ -189,11 +204,14 @@ def _without_exceptions(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         arguments = tuple(map(number, arguments))
         try:
-            result = function(*(int(v) if isinstance(v, np.integer) else v for v in arguments))
+            if function is math.pow:  # Python raises at poles
+                result = builtins.float(np.float64(arguments[0]) ** np.float64(arguments[1]))
+            else:
+                result = function(*(int(v) if isinstance(v, np.integer) else v for v in arguments))
         except ValueError:
             result = _at_a_pole(function, arguments)
         except OverflowError:
-            result = math.copysign(math.inf, arguments[0]) if function in (math.sinh, math.pow) else math.inf
+            result = math.copysign(math.inf, arguments[0]) if function is math.sinh else math.inf
         is_of_the_first = function is math.ldexp or isinstance(arguments[-1], np.int32)  # an exponent
         decisive = arguments[:1] if is_of_the_first else arguments
         kinds = {type(argument) for argument in decisive}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import os
 import re
 import subprocess
@@ -37,6 +38,9 @@ def arithmetic(x, i, u, out, whole):
     whole[t, 3] = (i[t] > 2) + (x[t] > 1) + int64(u[t]) - (t == 1)
     whole[t, 4] = (7 if 0 < t <= 2 and i[t] != 3 else -7) * 10**-1 + (x[t] ** 2 == x[t] * x[t])  # float32
     whole[t, 5] = ~i[t] | (t & 3) << 2
+    whole[t, 6] = pow(i[t], 9) + divmod(i[t], -4)[1] + operator.mul(u[t], u[t])  # of 64 bits
+    out[t, 4] = min(x[t], math.nan) + max(math.nan, x[t]) + max(0, math.nan, x[t])
+    out[t, 5] = max(math.nan, x[t], 0) if t < 8 else (math.pow(0, -1) if t < 12 else math.pow(-1e300, 2))
 
 
 @wd.kernel
@@ -69,7 +73,7 @@ def launches():
     u = rng.integers(0, 2**32, 16, dtype=np.uint32)
     state = wd_random.initial_rng(7, 0, 3, 4)
     return [
-        (arithmetic, 1, 16, [x, i, u, np.zeros((16, 4), np.float32), np.zeros((16, 6), np.int64)]),
+        (arithmetic, 1, 16, [x, i, u, np.zeros((16, 6), np.float32), np.zeros((16, 7), np.int64)]),
         (random_numbers, 3, 4, [state, np.zeros((3, 4, 3), np.float32)]),
         (reduction, 2, 16, [np.tile(x, 2), np.zeros(2, np.float32)]),
     ]
