@@ -235,6 +235,11 @@ class AccessLog(NullLog):
             advice.FRACTION if is_fraction else advice.for_range(dtype),
         )
 
+    def wraps(self, value: Any) -> None:
+        """Report that the running thread negates a narrow unsigned integer."""
+        message = f"thread {self.me} negates {value} of {value.dtype}, which gives {-value}"
+        self.find("conversions", "", (), [self._line()], message, advice.NEGATION)
+
     def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
         """Report that the running thread writes one number to a whole row, which it selects by fewer indices than axes.
 

@@ -54,6 +54,7 @@ CONVERSION = (
     "clamp the number with min and max first, and exclude NaN: a CPU gives the least integer, a GPU the nearest one, "
     "and 0 for NaN"
 )
+NEGATION = "unlike other arithmetic, '-' keeps the dtype of its operand: convert it first, -np.int32(...)"
 FRACTION = "use an array of floats, such as a Box of np.float32; to drop the fraction on purpose, convert it: int(...)"
 NEGATIVE_POWER = "of integers this is an integer, not a fraction: make the base a np.float32"
 VERSIONS = (

@@ -170,7 +170,7 @@ def stand_in(value: Any, undefined: Undefined = _ignore) -> Any:
     if value is float:
         return lambda number=0: number if isinstance(number, np.floating) else cast(number, np.float64, undefined)
     if value is int:
-        return lambda number=0: cast(number, np.int64, undefined)
+        return lambda number=0: number if _is_integer(number) else cast(number, np.int64, undefined)
     if any(value is function for function in _WHOLE):
         return lambda x: _WHOLE[value](x if isinstance(x, np.floating) else np.float64(x))
     if any(value is function for function in (min, max)):

@@ -87,6 +87,11 @@ class CheckedInterpreter(Interpreter):
     def _operation(self, kind: type[ast.operator]) -> Callable[[Any, Any], Any]:
         return arithmetic.operation(kind, self.log.undefined)
 
+    def _negated(self, value: Any) -> Any:
+        if isinstance(value, (np.uint8, np.uint16)) and value:
+            self.log.wraps(value)
+        return -arithmetic.number(value) if isinstance(value, (bool, np.bool_)) else -value
+
     def function(self, source: FunctionSource) -> Any:
         """Return the linked form of a device function; see :class:`Interpreter`."""
         if is_guard_of_shapes(source):  # of which an index outside of the array would otherwise not be found
@@ -104,7 +109,7 @@ class CheckedInterpreter(Interpreter):
             is_kernel=is_kernel,
         )
         linker.checked_constant, linker.operation = self._checked_constant, self._operation
-        linker.count = self.log.count
+        linker.count, linker.negated = self.log.count, self._negated
         return linker
 
     def begin_block(self, block: int) -> None:
@@ -180,6 +185,7 @@ class CheckedLinker(ThreadLinker):
         return node
 
     operation: Callable[[type[ast.operator]], Callable[[Any, Any], Any]]
+    negated: Callable[[Any], Any]
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
         """Replace a binary operator by a function; see :class:`ast.NodeTransformer`."""
@@ -189,10 +195,12 @@ class CheckedLinker(ThreadLinker):
         return ast.copy_location(ast.Call(operator, [self.visit(node.left), self.visit(node.right)], []), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:  # noqa: N802
-        """Replace ``~`` by a function; see :class:`ast.NodeTransformer`."""
+        """Replace ``~`` and ``-`` by functions; see :class:`ast.NodeTransformer`."""
         operand = self.visit(node.operand)
         if isinstance(node.op, ast.Invert):
             return ast.copy_location(ast.Call(self.named(arithmetic.inverted, node), [operand], []), node)
+        if isinstance(node.op, ast.USub) and not isinstance(operand, ast.Constant):
+            return ast.copy_location(ast.Call(self.named(self.negated, node), [operand], []), node)
         return ast.copy_location(ast.UnaryOp(node.op, operand), node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:  # noqa: N802

@@ -119,6 +119,9 @@ class NullLog:
     def lossy(self, block: Block, address: int, value: Any, element: Any) -> None:
         """Record a store of a number that an integer element cannot hold, by the running thread."""
 
+    def wraps(self, value: Any) -> None:
+        """Record the negation of a narrow unsigned integer by the running thread."""
+
     def broadcast(self, block: Block, value: Any, shape: tuple[int, ...]) -> None:
         """Record a write of one number to a whole row, selected by fewer indices than axes."""
 

@@ -38,7 +38,7 @@ def arithmetic(x, i, u, out, whole):
     whole[t, 3] = (i[t] > 2) + (x[t] > 1) + int64(u[t]) - (t == 1)
     whole[t, 4] = (7 if 0 < t <= 2 and i[t] != 3 else -7) * 10**-1 + (x[t] ** 2 == x[t] * x[t])  # float32
     whole[t, 5] = ~i[t] | (t & 3) << 2
-    whole[t, 6] = pow(i[t], 9) + divmod(i[t], -4)[1] + operator.mul(u[t], u[t])  # of 64 bits
+    whole[t, 6] = -int(np.uint8(t)) + pow(i[t], 9) + divmod(i[t], -4)[1] + operator.mul(u[t], u[t])  # of 64 bits
     out[t, 4] = min(x[t], math.nan) + max(math.nan, x[t]) + max(0, math.nan, x[t])
     out[t, 5] = max(math.nan, x[t], 0) if t < 8 else (math.pow(0, -1) if t < 12 else math.pow(-1e300, 2))
 
