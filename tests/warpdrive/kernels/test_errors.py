@@ -128,6 +128,20 @@ def assigned_index(x):
     cuda.threadIdx.x = 3  # here
 
 
+def index_of_several_types(x):
+    x[0] = (1, 2.5)[x[1]]  # here
+
+
+def changed_tuple(x):
+    pair = 1, 2
+    pair[0] = 3  # here
+
+
+def unpacked_into_three(x):
+    a, b, c = 1, 2  # here
+    x[0] = a + b + c
+
+
 def index_by_its_number(out):
     out[0] = cuda.blockIdx[0]  # here
 
@@ -348,6 +362,9 @@ MISTAKES = [
     (barrier_with_a_value, ["cuda.syncthreads() is a statement"]),
     (whole_index, ["cuda.threadIdx cannot be used alone"]),
     (assigned_index, ["'cuda.threadIdx.x' is a constant"]),
+    (index_of_several_types, ["'(1, 2.5)[x[1]]'", "the index of a tuple with elements of several types must be"]),
+    (changed_tuple, ["'pair[0]': a tuple cannot be changed"]),
+    (unpacked_into_three, ["a tuple of 2 elements is assigned to 3 variables"]),
     (index_by_its_number, ["cuda.blockIdx cannot be used alone", "cuda.blockIdx.x"]),
     (function_as_a_value, ["the function 'takes_two' is used as a value", "can be called, passed to functions"]),
     (method_of_an_object, ["'THING.double' is a method", "make it a function"]),

@@ -72,9 +72,13 @@ def _index(given: Sequence[str], nodes: Sequence[ast.AST]) -> str:
         places = computed or places
     where = " or ".join(f"'{ast.unparse(place)}'" for place in places) or "an element"
     name = " or ".join(dict.fromkeys(f"'{ast.unparse(place.value)}'" for place in places)) or "the array"
-    if not _is_array(array):
+    if _words(array) == "a tuple" and value is not None:
+        return f"{where}: a tuple cannot be changed: use cuda.local.array"
+    if _words(array) == "a tuple" and not any(is_float):
+        return f"{where}: the index of a tuple with elements of several types must be a literal"
+    if not _is_array(array) and _words(array) != "a tuple":
         return f"{where}: {_words(array)} has no elements"
-    if len(indices) > _rank(array):
+    if _is_array(array) and len(indices) > _rank(array):
         return f"{where}: {name} is {_words(array)}, found {len(indices)} indices"
     if any(is_float):
         return f"{where}: {_float_index_message(places, is_float.index(True), indices)}"
@@ -143,6 +147,10 @@ _TRANSLATIONS = (
         r"^unsupported type for input operand: (float16)$",
         lambda found, nodes: f"NumPy's functions do not work on {found[0]}: use that of math, or np.float32(...)",
     ),
+    (
+        r"wrong tuple length for .*expected (\d+), got (\d+)",
+        lambda found, nodes: f"a tuple of {found[1]} elements is assigned to {found[0]} variables",
+    ),
     (r"^failed to unpack (.*)$", lambda found, nodes: f"{_words(found[0])} cannot be unpacked"),
     (
         r"Untyped global name '(\w+)'",
@@ -153,12 +161,17 @@ _TRANSLATIONS = (
 
 def _split(kinds: str) -> list[str]:
     """Return the types in a comma-separated list, or in a tuple type."""
+    parts = _parts(kinds)
     uniform = re.fullmatch(r"UniTuple\((.*) x (\d+)\)", kinds)
-    if uniform:
+    if len(parts) == 1 and uniform:
         return [uniform[1]] * int(uniform[2])
     whole = re.fullmatch(r"Tuple\((.*)\)", kinds)
+    return _parts(whole[1]) if len(parts) == 1 and whole else parts
+
+
+def _parts(kinds: str) -> list[str]:
     depth, parts = 0, [""]
-    for letter in whole[1] if whole else kinds:
+    for letter in kinds:
         depth += (letter in "([{") - (letter in ")]}")
         if letter == "," and not depth:
             parts.append("")
