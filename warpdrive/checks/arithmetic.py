@@ -49,6 +49,8 @@ def operation(kind: type[ast.operator], undefined: Undefined = _ignore) -> Calla
         if kind is ast.Pow and type(left) is np.float32 and _is_integer(right):
             right = np.float32(right)  # the only operation with an integer that stays in float32
         if _is_integer(left) and _is_integer(right):
+            if kind is ast.Div:
+                return np.float64(left) / np.float64(right)
             if not type(left) is type(right) is np.int64:
                 decisive = (left,) if kind in _SHIFTS else (left, right)
                 unsigned = all(isinstance(value, np.unsignedinteger) for value in decisive)
@@ -182,9 +184,18 @@ def stand_in(value: Any, undefined: Undefined = _ignore) -> Any:
         return lambda left, right: tuple(part(left, right) for part in parts)
     if getattr(value, "__module__", None) == "_operator" and value in _OF_PYTHON.values():
         return operation(next(kind for kind, function in _OF_PYTHON.items() if function is value), undefined)
+    if isinstance(value, np.ufunc):
+        return lambda *given: _of_ufunc(value, given)
     if getattr(value, "__module__", None) == "math":
         return _without_exceptions(value)
     return None
+
+
+def _of_ufunc(function: np.ufunc, given: tuple[Any, ...]) -> Any:
+    """Return the result of a function of NumPy: literals have 64 bits, and integers of 8 bits become float32."""
+    given = tuple(number(value) if type(value) in (int, builtins.float) else value for value in given)
+    result = function(*given)
+    return function(*map(np.float32, given)) if isinstance(result, np.float16) else result
 
 
 def _without_nan(pair: tuple[Any, ...]) -> tuple[Any, ...]:

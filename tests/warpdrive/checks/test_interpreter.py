@@ -40,6 +40,7 @@ def arithmetic(x, i, u, out, whole):
     whole[t, 5] = ~i[t] | (t & 3) << 2
     whole[t, 6] = -int(np.uint8(t)) + pow(i[t], 9) + divmod(i[t], -4)[1] + operator.mul(u[t], u[t])  # of 64 bits
     out[t, 4] = min(x[t], math.nan) + max(math.nan, x[t]) + max(0, math.nan, x[t])
+    out[t, 4] += np.sqrt(np.uint8(t)) + (np.uint64(t) << 60) / 3 * 1e-18 + np.power(np.uint8(t), 3)
     out[t, 5] = max(math.nan, x[t], 0) if t < 8 else (math.pow(0, -1) if t < 12 else math.pow(-1e300, 2))
 
 
