@@ -284,6 +284,10 @@ def _find_stale(env: Environment, name: str, wrong: Array, when: str, report: Re
         report.add(_finding("resets", kernel, name, replica, tuple(element), message, advice.STALE))
 
 
+_FAILED = object()
+"""Result of a reference that raised an error."""
+
+
 class _Reference:
     """Comparison with ``reference_step`` and ``reference_observe``, if the environment defines them."""
 
@@ -299,7 +303,9 @@ class _Reference:
             return
         for replica in range(len(first["timestep"])):
             result = self._run("reference_observe", 0, replica, self._state(first, replica))
-            if result is not None:
+            if result is None:
+                self._add("reference_observe", "", replica, "reference_observe returned None, expected observations")
+            elif result is not _FAILED:
                 expected = by_array(observation_arrays(self.env), result)
                 self._compare("reference_observe", 0, replica, {n: a[replica] for n, a in first.items()}, expected)
 
@@ -310,7 +316,7 @@ class _Reference:
             actions = {name: given[replica] for name, given in step.actions.items()}
             state = self._state(step.before, replica)
             expected = self._run("reference_step", step.number, replica, state, _as_given(actions))
-            if expected is None:
+            if expected is _FAILED:
                 continue
             if not isinstance(expected, dict):
                 self._add("reference_step", "", replica, f"reference_step returned {expected!r}, expected a dict")
@@ -335,12 +341,12 @@ class _Reference:
         except ModuleNotFoundError as error:
             self.report.note(f"its reference was not compared: {error.name} is not installed")
             self.can_step = self.can_observe = False
-            return None
+            return _FAILED
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             message = f"{name} raised {type(error).__name__} in step {number}: {error}"
             self._add(name, "", replica, message, lines=(f"{place.filename}:{place.lineno}",))
-            return None
+            return _FAILED
 
     def _compare(self, source: str, number: int, replica: int, found: State, expected: State) -> None:
         missing = [name for name in ("rewards", "terminated") if name not in expected and source == "reference_step"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from warpdrive.arguments import check_within
 from warpdrive.backends.interface import Backend
 from warpdrive.checks.backends import check_backends, comparable_backends
 from warpdrive.checks.behaviour import TOLERANCE, check_environment_behaviour
@@ -50,10 +51,11 @@ def check_environment(
         The report.
 
     Raises:
-        DefinitionError: If the environment is not valid.
+        DefinitionError: If the environment or a number is not valid.
         KernelError: If a kernel cannot run.
     """
     check_definition(env)
+    check_within(1, 1 << 31, steps=steps, kernel_steps=kernel_steps, replicas=replicas)
     report = Report()
     if is_written_for(env, "Python"):
         report.join(check_environment_kernels(env, kernel_steps, replicas, seed, nan, on_step, max_steps))

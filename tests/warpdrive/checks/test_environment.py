@@ -142,6 +142,20 @@ def test_a_reference_whose_package_is_not_installed_is_noted_once():
     assert report.notes.count("its reference was not compared: package_that_nobody_has is not installed") == 1
 
 
+def test_references_without_a_return_are_found(monkeypatch):
+    for name in ("reference_step", "reference_observe"):
+        monkeypatch.setattr(Forgetful, name, lambda self, *given: None, raising=False)
+    report = check_environment_behaviour(Forgetful(), steps=10, backend="cpu")
+    told = [finding.message for finding in report.reference]
+    expected = ["reference_observe returned None, expected observations", "reference_step returned None, expected a"]
+    assert all(any(part in message for message in told) for part in expected), told
+
+
+def test_checks_without_steps_are_refused():
+    with pytest.raises(wd.errors.DefinitionError, match="steps is 0, expected an integer from 1"):
+        wd.testing.check_environment(Careful(), steps=0)
+
+
 def test_observations_that_only_some_starts_write_are_found():
     report = check_environment_behaviour(Forgetful(), steps=10, backend="cpu")
     (finding,) = report.resets
