@@ -50,8 +50,9 @@ class CheckingBackend:
         for name, value in given.items():
             if getattr(value, "dtype", None) == np.float64 and not is_of_library(name):
                 self.report.note(WIDE_STATE.format(name=name))
-        options = {"nan": self.nan, "max_steps": self.max_steps}
-        launches = CheckedLaunches(kernel.source, grid, self.report, **options, is_fused=True)
+        launches = CheckedLaunches(
+            kernel.source, grid, self.report, nan=self.nan, max_steps=self.max_steps, is_fused=True
+        )
         orders = cycle(others().items())  # one other order in each launch
 
         def launch() -> None:
