@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpdrive.errors import DefinitionError
+from warpdrive.errors import DefinitionError, shown
 from warpdrive.user_code import user_code
 
 _INT32, _FLOAT32 = np.iinfo(np.int32), np.finfo(np.float32)
@@ -29,7 +29,10 @@ class PerReplica:
 
     def __init__(self, values: Callable[[np.random.Generator], Any] | npt.ArrayLike) -> None:
         self._draw = values if callable(values) else None
-        self._rows = np.empty(0) if callable(values) else np.asarray(values)
+        try:
+            self._rows = np.empty(0) if callable(values) else np.asarray(values)
+        except ValueError:
+            raise DefinitionError(f"PerReplica: found {shown(values)}, whose rows have several shapes") from None
         if self._draw is None and not (self._rows.ndim and len(self._rows)):
             raise DefinitionError(f"PerReplica: found {values!r}, expected an array of one or more rows, or a function")
 

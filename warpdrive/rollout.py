@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from warpdrive.device_context import DeviceContext
+from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.fused_step.binding import Binding, may_change
 from warpdrive.observations import Observations, mapped, tensors
 from warpdrive.spaces import action_arrays, observation_arrays
@@ -158,7 +159,14 @@ class Rollout:
         Returns:
             ``[num_steps, num_envs, agents of the tag, ...]``: a view if the ids of the agents are contiguous or the tag
             has a separate tensor, otherwise a copy. Observations of a Dict space are a dict of tensors.
+
+        Raises:
+            DefinitionError: If there is no such attribute or policy tag.
         """
+        if not hasattr(self, name):
+            raise DefinitionError(f"a rollout has no field {shown(name)}.{nearest(name, vars(self))}")
+        if tag not in self.agents:
+            raise DefinitionError(f"unknown policy tag {shown(tag)}: expected one of {', '.join(self.agents)}")
         found = getattr(self, name)
         if name in self.by_tag:
             return found[tag]

@@ -104,6 +104,7 @@ def test_nobody_writes_to_them(backend: str) -> None:
     ("name", "value", "told"),
     [
         ("grip", lambda: wd.PerReplica([]), r"PerReplica: found \[\], expected an array of one or more rows"),
+        ("grip", lambda: wd.PerReplica([[1], [2, 3]]), r"found \[\[1\], \[2, 3\]\], whose rows have several shapes"),
         ("grip", lambda: wd.PerReplica(5), "PerReplica: found 5, expected an array"),
         ("grip", lambda: wd.PerReplica(lambda rng: np.zeros(rng.integers(1, 9))), "for one replica and float64 .* for"),
         ("grip", lambda: wd.PerReplica(lambda rng: "heavy"), "array 'grip' has dtype <U5"),

@@ -137,6 +137,9 @@ def test_tags_see_their_own_agents_in_the_order_of_their_ids(walkers: Callable[.
     assert torch.equal(rollout.of("actions", "odd"), rollout.actions[:, :, [0, 2]])
     assert torch.equal(rollout.of("observations", "even"), rollout.observations[:, :, [1]])
     assert rollout.of("rewards", "even").data_ptr() == rollout.rewards[:, :, 1:].data_ptr()  # a view
+    for name, tag, message in (("reward", "odd", "Did you mean 'rewards'"), ("rewards", "off", "expected one of ")):
+        with pytest.raises(DefinitionError, match=message):
+            rollout.of(name, tag)
 
 
 def test_what_agents_see_now_is_what_the_next_step_records(walkers: Callable[..., Any], backend: str) -> None:
