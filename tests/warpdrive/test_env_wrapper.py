@@ -442,6 +442,7 @@ def test_definitions_that_cannot_work(
         ({"rewards": np.zeros(3, np.float32)}, "returned 'rewards', which is reserved for the library"),
         ({"final_observations": np.zeros(3)}, "returned 'final_observations', which is reserved for the library"),
         ({"num_envs": np.zeros(3)}, "returned 'num_envs', which is reserved for the library"),
+        ({"on_gpu": np.zeros(3)}, "returned 'on_gpu', which is reserved for the library"),
         ({"active": np.zeros(2, bool)}, r"array 'active' is bool \(2,\), expected bool \(3,\)"),
         ({"observations": np.zeros((3, 4))}, r"'observations' is float64 \(3, 4\), expected float32 \(3, 4\)"),
     ],

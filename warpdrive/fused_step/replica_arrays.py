@@ -16,7 +16,8 @@ from warpdrive.adapted import original_of, team_of
 from warpdrive.device_context import DeviceContext, host_memory, torch_dtype
 from warpdrive.environment import Environment, KernelFunctions, State, functions_in_every_language
 from warpdrive.errors import DefinitionError, nearest, shown
-from warpdrive.fused_step.binding import Binding, named_parameters
+from warpdrive.fused_step.binding import NUM_ENVS, Binding, named_parameters
+from warpdrive.kernels.compile_time import ON_GPU
 from warpdrive.per_replica import per_replica_attributes
 from warpdrive.spaces import (
     SpaceArray,
@@ -70,7 +71,7 @@ def make_replica_arrays(
     constants = _constants(environment, seed, first_env, context.num_envs)
     reserved, own = _reserved(environment, starts[0]), _own(environment)
     taken = reserved | own | dict.fromkeys(("shapes", "things") if environment.draw else (), ((), np.float32))
-    taken["num_envs"] = (), np.int32
+    taken |= {NUM_ENVS: ((), np.int32), ON_GPU: ((), np.bool_)}
     for name in constants.keys() & taken.keys():
         raise DefinitionError(f"attribute '{name}' of {type(environment).__name__} has the name of a reserved array")
     _check_starts(environment, starts, taken | _shapes(constants))
