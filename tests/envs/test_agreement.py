@@ -65,12 +65,12 @@ def test_steps(name: str, config: dict[str, Any], backend: str) -> None:
     assert_backends_agree(name, config, backend, sampled=False)
 
 
-@pytest.mark.parametrize(("name", "config", "backend"), on_others(FIRST))
+@pytest.mark.parametrize(("name", "config", "backend"), exhaustive(on_others(FIRST), ("battle", "simple_tag")))
 def test_sampled_and_recorded_steps(name: str, config: dict[str, Any], backend: str) -> None:
     assert_backends_agree(name, config, backend, sampled=True)
 
 
-@pytest.mark.parametrize("name", exhaustive(UNLIKE, ("battle", "tag_continuous")))
+@pytest.mark.parametrize("name", exhaustive(UNLIKE, ("battle",)))
 def test_python_agrees(name: str) -> None:
     """The kernels as Python runs them, with the numbers that compiled kernels have, under the checks.
 
@@ -86,7 +86,7 @@ def test_python_agrees(name: str) -> None:
     assert report.clean and not report.notes, report
 
 
-@pytest.mark.parametrize(("name", "config", "backend"), exhaustive(FIRST, ("battle", "overcooked", "tag_continuous")))
+@pytest.mark.parametrize(("name", "config", "backend"), exhaustive(FIRST, ("battle", "tag_continuous")))
 def test_numbers_of_replicas(name: str, config: dict[str, Any], backend: str) -> None:
     """A replica's bits do not depend on how many there are beside it: on a GPU, on how they are packed into blocks."""
     settings = Setting(backend, 70), Setting(backend, 6, first_env=31)

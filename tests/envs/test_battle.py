@@ -65,7 +65,11 @@ CROWDED = {"agents_per_team": 12, "map_size": 10, "spacing": 1, "gap": 0, "damag
             },
             40,
         ),
-        ({"agents_per_team": 2000, "map_size": 130, "view_range": 1, "random_starts": True}, 2),
+        pytest.param(
+            {"agents_per_team": 2000, "map_size": 130, "view_range": 1, "random_starts": True},
+            2,
+            marks=pytest.mark.exhaustive,
+        ),
     ],
     ids=["usual", "unusual", "4000_agents"],
 )

@@ -16,7 +16,11 @@ RED, YELLOW = 0, 1
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"rows": 4, "columns": 9, "connect": 3, "starts": "yellow"}, {"rows": 3, "columns": 3, "connect": 3}],
+    [
+        pytest.param({}, marks=pytest.mark.exhaustive),
+        {"rows": 4, "columns": 9, "connect": 3, "starts": "yellow"},
+        {"rows": 3, "columns": 3, "connect": 3},
+    ],
 )
 def test_games_are_those_of_the_reference(parameters, python_backend):
     found = check_parity(ConnectFour(**parameters), episodes=50, steps=2000, seed=3, backend=python_backend)

@@ -245,7 +245,9 @@ def starts_of_lbforaging(env, number=STARTS):
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"players": 3, "field_size": 5, "max_num_food": 2, "force_coop": False},
+        pytest.param(
+            {"players": 3, "field_size": 5, "max_num_food": 2, "force_coop": False}, marks=pytest.mark.exhaustive
+        ),
         {"players": 2, "field_size": 7, "max_num_food": 2, "min_player_level": [1, 3], "max_player_level": [2, 5]},
         {
             "players": 2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from exhaustive import exhaustive
 from pages import blocks_of, write_files
 from paths import ROOT
 
@@ -21,7 +22,9 @@ def code_with(guide: str, text: str) -> str:
     return code
 
 
-@pytest.mark.parametrize(("name", "tags"), [("Carriers", ["carrier"]), ("Sheepdog", ["dog", "sheep"])])
+@pytest.mark.parametrize(
+    ("name", "tags"), exhaustive([("Carriers", ["carrier"]), ("Sheepdog", ["dog", "sheep"])], ("Sheepdog",))
+)
 def test_an_environment_trains(name: str, tags: list[str], tmp_path: Path) -> None:
     (tmp_path / "game.py").write_text(code_with("authoring.md", f"class {name}("))
     config = load_config(

@@ -39,13 +39,11 @@ STEPS = 10 * REPLICAS  # of a rollout
 # Each share is larger than the number of agents, so that all processes run the same machine code: compiled once.
 USUAL = (
     "gradients-opponents",
-    "rollouts-groups",
     "gradients-recurrent",
     "rollouts-sac",
     "rollouts-own",
-    "gradients-td3",
 )
-"""Runs that show each algorithm, and both ways to learn together."""
+"""Runs on and off the policy, and both ways to learn together."""
 
 
 def test_replicas_are_shared_out_in_order() -> None:
