@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warpdrive.arguments import check_path
 from warpdrive.errors import CheckpointError, ConfigError, nearest, one_line, shown
@@ -94,11 +94,19 @@ class RunFolder:
 
     def last_checkpoint(self) -> str | None:
         """Return the checkpoint that ``summary.json`` names, which may be deleted; None if there is none."""
+        found = self._summarised("checkpoint")
+        return found if isinstance(found, str) else None
+
+    def status(self) -> str:
+        """Return the status of a run that has ended: ``finished``, ``interrupted``, or else ``failed``."""
+        found = self._summarised("status")
+        return str(found) if found in ("finished", "interrupted") else "failed"
+
+    def _summarised(self, key: str) -> Any:
         try:
-            found = json.loads(self.summary.read_text(encoding="utf-8"))["checkpoint"]
+            return json.loads(self.summary.read_text(encoding="utf-8"))[key]
         except (OSError, ValueError, RecursionError, KeyError, TypeError):
             return None
-        return found if isinstance(found, str) else None
 
     def write_summary(self, summary: TrainingSummary) -> None:
         """Write ``summary.json`` atomically."""

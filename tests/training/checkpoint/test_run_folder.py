@@ -109,7 +109,7 @@ def test_tensorboard_gets_any_number_of_any_step(tmp_path: Path) -> None:
     steps = [0, 127, 128, 2**31, 2**40 + 1, 2**50, 2**62]
     for step, value in zip(steps, values, strict=True):
         events.add(step, {f"a/{'long' * 60}": value, "another": 1})
-    events.close()
+    events.close("finished")
     (name,) = (path.name for path in tmp_path.iterdir())
     assert name.startswith("events.out.tfevents.")
     read = EventAccumulator(str(tmp_path)).Reload()
@@ -127,7 +127,7 @@ def test_tensorboard_drops_the_steps_that_a_resumed_run_repeats(tmp_path: Path) 
         events = TensorBoardEvents(tmp_path / "written", go_on_after)
         for step in steps:
             events.add(step, {"value": step})
-        events.close()
+        events.close("finished")
         (file,) = (tmp_path / "written").iterdir()
         file.rename(tmp_path / f"tfevents.{part}")  # files are read in the order of their names, of whole seconds
     read = EventAccumulator(str(tmp_path)).Reload()

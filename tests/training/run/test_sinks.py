@@ -49,8 +49,8 @@ class StandInRun:
         assert not self.finished
         self.logged.append(dict(metrics))
 
-    def finish(self) -> None:
-        self.finished = True
+    def finish(self, exit_code: int) -> None:
+        self.finished, self.exit_code = True, exit_code
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_it_is_finished_when_the_run_fails(sections: Sections, trainer_of: Train
 
     with pytest.raises(ZeroDivisionError):
         trainer_of(sections(), CHOICE).train(on_update)
-    assert wandb.runs[0].finished
+    assert wandb.runs[0].finished and wandb.runs[0].exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ class FakeMlflow(ModuleType):
     def log_artifact(self, run_id: str, local_path: str) -> None:
         self.runs[int(run_id)].artifacts.append(local_path)
 
-    def set_terminated(self, run_id: str) -> None:
-        self.runs[int(run_id)].status = "FINISHED"
+    def set_terminated(self, run_id: str, status: str) -> None:
+        self.runs[int(run_id)].status = status
 
 
 def test_every_sink_gets_the_metrics_and_the_replay_of_a_resumed_run(
@@ -210,10 +210,13 @@ def test_every_sink_gets_the_metrics_and_the_replay_of_a_resumed_run(
     run.path.mkdir(parents=True)
     gif = run.path / "replay.gif"
     Image.new("P", (20, 10)).save(gif, save_all=True, append_images=[Image.new("P", (20, 10), 1)])
-    for go_on_after in (0, 100):
+    for go_on_after, status in ((0, "interrupted"), (100, "finished")):
+        run.summary.write_text(f'{{"status": "{status}"}}')
         with open_sinks(config, run, go_on_after) as sinks:
             for sink in sinks:
                 sink.add(go_on_after + 100, {"losses/entropy/even": 0.5, "charts/episodic_return/even": math.nan})
+        assert mlflow.runs[0].status == {"interrupted": "KILLED", "finished": "FINISHED"}[status]
+        assert wandb.runs[-1].exit_code == {"interrupted": 130, "finished": 0}[status]
     log_replay(config, run, 200, gif)
 
     events = EventAccumulator(str(run.path / "tensorboard")).Reload()

@@ -55,7 +55,7 @@ def open_sinks(config: RunConfig, run: RunFolder, go_on_after: int) -> Iterator[
         sinks: list[MetricSink] = []
         if writes_events(config.saving.tensorboard):
             sinks.append(TensorBoardEvents(run.path / "tensorboard", go_on_after))
-            stack.callback(_close, sinks[-1])
+            stack.callback(_close, sinks[-1], run)
         for key, tracker in _TRACKERS.items():
             settings = getattr(config.saving, key)
             if settings is not None:
@@ -65,14 +65,14 @@ def open_sinks(config: RunConfig, run: RunFolder, go_on_after: int) -> Iterator[
                     raise
                 except Exception as error:
                     raise ConfigError(f"saving.{key}: cannot be opened: {describe_error(error)}") from error
-                stack.callback(_close, sinks[-1])
+                stack.callback(_close, sinks[-1], run)
         yield sinks
 
 
-def _close(sink: MetricSink) -> None:
+def _close(sink: MetricSink, run: RunFolder) -> None:
     """Close a sink; a failure is a warning, since the run has ended."""
     try:
-        sink.close()
+        sink.close(run.status())
     except Exception as error:
         warnings.warn(f"the run was not ended in {sink.title}: {describe_error(error)}", stacklevel=2)
 

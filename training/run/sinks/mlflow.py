@@ -16,6 +16,7 @@ from warpdrive.training.run.sinks.sink import package, run_id, run_title, withou
 
 _TAG = "warpdrive.run"
 """Tag with which a resumed run is found again."""
+_STATUSES = {"finished": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 _MAX_PARAMS, _MAX_LENGTH = 100, 500
 """Parameters per request, and characters of a value, that every server accepts."""
 
@@ -65,9 +66,9 @@ class MlflowRun:
         """See ``MetricSink``: an artifact."""
         self._client.log_artifact(self._run_id, str(path))
 
-    def close(self) -> None:
+    def close(self, status: str) -> None:
         """See ``MetricSink``."""
-        self._client.set_terminated(self._run_id)
+        self._client.set_terminated(self._run_id, _STATUSES[status])
 
 
 def mlflow() -> Any:

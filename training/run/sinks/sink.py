@@ -29,8 +29,8 @@ class MetricSink(Protocol):
     def add_replay(self, env_steps: int, path: Path) -> None:
         """Log the animated episodes, a GIF, of the policies at ``env_steps``."""
 
-    def close(self) -> None:
-        """Flush and close the sink."""
+    def close(self, status: str) -> None:
+        """Flush and close the sink. The status of the run is ``finished``, ``interrupted`` or ``failed``."""
 
 
 def package(name: str, key: str, title: str) -> Any:

@@ -49,7 +49,7 @@ class TensorBoardEvents:
             image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=gif)
             file_writer.add_summary(Summary(value=[Summary.Value(tag="replay", image=image)]), env_steps)
 
-    def close(self) -> None:
+    def close(self, status: str) -> None:
         """See ``MetricSink``."""
         if self._made is not None:
             with writing(self._folder):

@@ -43,7 +43,7 @@ class TrackioRun:
         """See ``MetricSink``."""
         self._run.log({"replay": self._trackio.Video(str(path), format="gif")}, step=env_steps)
 
-    def close(self) -> None:
+    def close(self, status: str) -> None:
         """See ``MetricSink``."""
         self._trackio.finish()  # of the only current run, which it also forgets
 

@@ -11,6 +11,8 @@ from warpdrive.training.config.load import RunConfig
 from warpdrive.training.config.schema import WandbConfig
 from warpdrive.training.run.sinks.sink import package, run_id, run_title, without_nan
 
+_EXIT_CODES = {"finished": 0, "interrupted": 130, "failed": 1}
+
 
 class WandbRun:
     """Weights & Biases run, with ``env_steps`` as the x axis. A resumed run continues the same one.
@@ -49,9 +51,9 @@ class WandbRun:
         """See ``MetricSink``."""
         self._run.log({"env_steps": env_steps, "replay": self._wandb.Video(str(path), format="gif")})
 
-    def close(self) -> None:
+    def close(self, status: str) -> None:
         """See ``MetricSink``."""
-        self._run.finish()
+        self._run.finish(exit_code=_EXIT_CODES[status])
 
 
 def wandb() -> Any:
