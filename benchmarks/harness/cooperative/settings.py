@@ -253,7 +253,7 @@ CHANGES: dict[tuple[str, str], Setting] = {
     **{(task, algorithm): MANY_REPLICAS for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")},
     **{
         (f"lbf-{task}", algorithm): LARGE_FIELD
-        for task in ("10x10-3p-3f", "10x10-3p-3f-2s", "15x15-3p-5f", "15x15-4p-3f")
+        for task in ("10x10-3p-3f", "10x10-3p-3f-2s", "15x15-3p-5f", "15x15-4p-3f", "15x15-4p-5f")
         for algorithm in ("qmix", "vdn")
     },
     **{("mpe-adversary", algorithm): REMEMBERING for algorithm in ("qmix", "vdn")},
