@@ -472,6 +472,7 @@ MISTAKES = (
     *("the dtype of an array in", "arguments, found", "is given '", "needs an argument", "takes a shape and a dtype"),
     *("it must consist of positive integers", "is not a dtype", "no device has more than", "arguments by position"),
     *("cannot be used in an environment", "does not return a value", "takes {'a condition'", "calls itself: move what"),
+    "is a constant: a kernel cannot",
 )
 """Parts of the messages for mistakes and for environments, rather than for parts of Python; see ``test_errors.py``."""
 
