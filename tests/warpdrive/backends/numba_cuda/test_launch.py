@@ -88,6 +88,7 @@ def all_is_there(monkeypatch, fake_gpu):
 def compiled(monkeypatch):
     """Give the list of the codes that are compiled, or found in the cache, from now on."""
     codes = []
+    monkeypatch.delitem(scale.memory, "numba", raising=False)  # of a test that ran before in this process
     for module in (alone, launch):
 
         def noted(*arguments, original=module.compile_kernel):
