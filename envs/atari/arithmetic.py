@@ -1,4 +1,4 @@
-"""Arithmetic and flags of the 6507.
+"""Arithmetic and flags of the 6507, and targets of branches.
 
 N and Z are kept as one number: Z is set if its lowest 8 bits are 0, N if bit 7 or 8 is set. The carry is 0 or 1, and
 the other flags are in ``registers[P]``. Source: MCS6500 microcomputer family programming manual (MOS Technology, 1976).
@@ -49,6 +49,19 @@ def subtract(registers, a, value, carry):
         different = ~different  # V is undefined there; it is the one of an addition, as games rely on ale-py's
     set_overflow(registers, different & (a ^ result))
     return result, carry
+
+
+@wd.device_function
+def compared(register, value):
+    """Return the carry, and N and Z, of a comparison."""
+    return 1 if register >= value else 0, (register - value) & 0xFF
+
+
+@wd.device_function
+def branched(pc, cycles, offset):
+    """Return the target of a branch that is taken, from the address of the next instruction, and the time."""
+    target = (pc + (offset ^ 0x80) - 0x80) & 0xFFFF
+    return target, cycles + (2 if (target ^ pc) & 0xFF00 else 1)
 
 
 @wd.device_function

@@ -262,9 +262,7 @@ def execute(
     elif operation == BRANCH:  # bits of the entry select a flag, and its state
         flags = (nz & 0x180 != 0) | (registers[P] & arithmetic.FLAG_V != 0) << 1 | carry << 2 | (nz & 0xFF == 0) << 3
         if (flags >> (entry >> 25 & 3) ^ entry >> 24) & 1 == 0:
-            target = (pc + (low ^ 0x80) - 0x80) & 0xFFFF
-            cycles += 2 if (target ^ pc) & 0xFF00 else 1
-            pc = target
+            pc, cycles = arithmetic.branched(pc, cycles, low)
     elif operation == DEX:
         x = (x - 1) & 0xFF
         nz = x
@@ -279,8 +277,7 @@ def execute(
         nz = y
     elif operation == CMP or operation == CPX or operation == CPY:
         register = a if operation == CMP else x if operation == CPX else y
-        carry = 1 if register >= value else 0
-        nz = (register - value) & 0xFF
+        carry, nz = arithmetic.compared(register, value)
     elif operation == AND:
         a &= value
         nz = a
@@ -409,8 +406,7 @@ def execute(
         result = a & x
     elif operation == DCP:
         result = (value - 1) & 0xFF
-        carry = 1 if a >= result else 0
-        nz = (a - result) & 0xFF
+        carry, nz = arithmetic.compared(a, result)
     elif operation == ISC:
         result = (value + 1) & 0xFF
         a, carry = arithmetic.subtract(registers, a, result, carry)

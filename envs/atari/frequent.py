@@ -34,16 +34,8 @@ def _branched(pc, cycles, low, taken):
     pc += 2
     cycles += 2
     if taken:
-        target = (pc + (low ^ 0x80) - 0x80) & 0xFFFF
-        cycles += 2 if (target ^ pc) & 0xFF00 else 1
-        pc = target
+        pc, cycles = arithmetic.branched(pc, cycles, low)
     return pc, cycles
-
-
-@wd.device_function
-def _compared(register, value):
-    """Return the carry, and N and Z, of a comparison."""
-    return 1 if register >= value else 0, (register - value) & 0xFF
 
 
 @wd.device_function
@@ -69,7 +61,8 @@ def execute(word, ram, registers, rom, mask, plain_end, a, x, y, pc, cycles, car
         ``UNKNOWN``, ``DONE`` or ``WRITES``; A, X, Y, the address of the next instruction, the time, the carry, N and Z;
         and the address to write to, and the byte.
     """
-    opcode, low = np.int32(word) & 0xFF, np.int32(word >> 8) & 0xFF
+    opcode, operand = np.int32(word) & 0xFF, np.int32(word >> 8) & 0xFFFF
+    low = operand & 0xFF
     address, result, outcome = low, 0, DONE
     if opcode == 0x85:  # STA d
         pc, cycles = pc + 2, cycles + 3
@@ -85,7 +78,7 @@ def execute(word, ram, registers, rom, mask, plain_end, a, x, y, pc, cycles, car
         address, result, outcome = (low + x) & 0xFF, a, WRITES
     elif opcode == 0x8D:  # STA a
         pc, cycles = pc + 3, cycles + 4
-        address, result, outcome = np.int32(word >> 8) & 0xFFFF, a, WRITES
+        address, result, outcome = operand, a, WRITES
     elif opcode == 0x08:  # PHP
         pc, cycles = pc + 1, cycles + 3
         address, result, outcome = registers[S], arithmetic.packed(registers, nz, carry), WRITES
@@ -114,7 +107,7 @@ def execute(word, ram, registers, rom, mask, plain_end, a, x, y, pc, cycles, car
         a = nz = np.int32(ram[low + x & 0x7F])
     elif opcode == 0xB1 or opcode == 0xB9 or opcode == 0xBD:  # LDA (d),Y; a,Y; a,X
         index = x if opcode == 0xBD else y
-        start = np.int32(word >> 8) & 0xFFFF
+        start = operand
         if opcode == 0xB1:
             start = np.int32(ram[low & 0x7F]) | np.int32(ram[low + 1 & 0x7F]) << 8
         value = _loaded(ram, registers, rom, start + index & 0xFFFF, mask, plain_end)
@@ -173,13 +166,13 @@ def execute(word, ram, registers, rom, mask, plain_end, a, x, y, pc, cycles, car
         nz = a
     elif opcode == 0xC9:  # CMP #i
         pc, cycles = pc + 2, cycles + 2
-        carry, nz = _compared(a, low)
+        carry, nz = arithmetic.compared(a, low)
     elif opcode == 0xE0:  # CPX #i
         pc, cycles = pc + 2, cycles + 2
-        carry, nz = _compared(x, low)
+        carry, nz = arithmetic.compared(x, low)
     elif opcode == 0xC0:  # CPY #i
         pc, cycles = pc + 2, cycles + 2
-        carry, nz = _compared(y, low)
+        carry, nz = arithmetic.compared(y, low)
     elif opcode == 0x24 and low & 0x80:  # BIT d
         pc, cycles = pc + 2, cycles + 3
         value = np.int32(ram[low & 0x7F])
@@ -215,12 +208,12 @@ def execute(word, ram, registers, rom, mask, plain_end, a, x, y, pc, cycles, car
     elif opcode == 0xF0:  # BEQ
         pc, cycles = _branched(pc, cycles, low, nz & 0xFF == 0)
     elif opcode == 0x4C:  # JMP a
-        pc, cycles = np.int32(word >> 8) & 0xFFFF, cycles + 3
+        pc, cycles = operand, cycles + 3
     elif opcode == 0x20:  # JSR a
         stack = registers[S]
         ram[stack & 0x7F], ram[(stack - 1) & 0x7F] = (pc + 2) >> 8 & 0xFF, (pc + 2) & 0xFF
         registers[S] = (stack - 2) & 0xFF
-        pc, cycles = np.int32(word >> 8) & 0xFFFF, cycles + 6
+        pc, cycles = operand, cycles + 6
     elif opcode == 0x60:  # RTS
         stack = registers[S]
         pc = (np.int32(ram[(stack + 1) & 0x7F]) + (np.int32(ram[(stack + 2) & 0x7F]) << 8) + 1) & 0xFFFF
