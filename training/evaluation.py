@@ -105,7 +105,7 @@ class Evaluator:
         """Play ``num_episodes`` episodes with the current parameters of the models.
 
         Args:
-            on_progress: Called occasionally.
+            on_progress: Called every 16 steps. An exception that it raises ends the evaluation.
         """
         self._env.load_state(self._start)
         self._loop.prepare(self._actors)

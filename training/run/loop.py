@@ -122,7 +122,9 @@ class _TrainingRun:
         saving = learner.config.saving
         self._keep = Keep(saving.keep_last, saving.keep_every)
         self.log = RunLog(learner, state.returns, metrics, partial(callbacks.notify, "on_update"))
-        self.evaluation = PeriodicEvaluation(evaluations, partial(callbacks.notify, "on_evaluation_progress"))
+        self.evaluation = PeriodicEvaluation(
+            evaluations, self._stop_requested, partial(callbacks.notify, "on_evaluation_progress")
+        )
         self.best = BestCheckpoint(folder.checkpoints, learner.config, state.best)
         self.present = PresentPolicy(folder, learner)
         self.began = time.perf_counter()
@@ -132,8 +134,6 @@ class _TrainingRun:
     def run(self) -> TrainingSummary:
         status = "finished"
         try:
-            if self.state.evaluation_under_way:  # in progress when the checkpoint was written
-                self.evaluation.begin()
             with self.learner.process_group.on_abort(lambda why: self._write_summary("failed", why)):
                 status = self._train()
         except KeyboardInterrupt as error:  # the second Ctrl-C: the update under way is lost
@@ -158,12 +158,17 @@ class _TrainingRun:
     def _train(self) -> str:
         """Train to the end, or until a request to stop. Returns the status of the run."""
         learner, saving, total = self.learner, self.learner.config.saving, self.learner.config.trainer.total_steps
+        if self.state.evaluation_under_way:  # in progress when the checkpoint was written
+            self.evaluation.begin()
+            if not learner.config.trainer.evaluation.beside:
+                self._end_evaluation()
+                if self.state.evaluation_under_way:
+                    return "interrupted"
         while learner.env_steps < total:
             with self.log.timed_rollout():
                 self._collect()
             with self.log.timed_update():
                 losses = self._update()
-            self.stop.requested |= learner.process_group.stop_requested
             over = learner.env_steps >= total
             save = over or learner.updates % saving.checkpoint_every == 0
             if self.evaluation.is_due(learner.updates):
@@ -175,7 +180,7 @@ class _TrainingRun:
                 self.present.write()
             if learner.ahead:  # with a rollout for the next update, which would be lost
                 continue
-            if save or self.stop.requested:
+            if self._stop_requested() or save:
                 self._save(losses)
             if self.stop.requested:
                 return "interrupted"
@@ -183,6 +188,10 @@ class _TrainingRun:
         if self.log.saved is None:  # the run was already complete
             self._save({})
         return "finished"
+
+    def _stop_requested(self) -> bool:
+        self.stop.requested |= self.learner.process_group.stop_requested
+        return self.stop.requested
 
     def _collect(self) -> None:
         if not self.learner.ahead:
@@ -213,7 +222,10 @@ class _TrainingRun:
             return
         self.evaluation.begin()
         report = self.evaluation.end()
-        assert report is not None
+        if report is None:  # abandoned
+            self.log.end_interval(losses)
+            self.state.evaluation_under_way = True
+            return
         is_best = self.best.is_new(report)
         self.callbacks.notify("on_evaluate", report)
         self.log.end_interval(losses, report)
@@ -223,7 +235,8 @@ class _TrainingRun:
     def _end_evaluation(self) -> None:
         """Wait for a concurrent evaluation, if any, and log its result."""
         report = self.evaluation.end()
-        if report is None:
+        if report is None:  # none, or abandoned: a resumed run repeats it if it still has the weights
+            self.state.evaluation_under_way &= self.evaluation.updates == self.learner.updates
             return
         self.state.evaluation_under_way = False
         self.log.log_pending()

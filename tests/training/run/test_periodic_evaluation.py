@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ from warpdrive.training.checkpoint.best import BestCheckpoint
 from warpdrive.training.checkpoint.checkpoint import find_checkpoint, read_checkpoint
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
-from warpdrive.training.evaluation import EvaluationResult
+from warpdrive.training.evaluation import EvaluationResult, Evaluator, OnProgress
 from warpdrive.training.reports import EvaluationReport, UpdateReport
-from warpdrive.training.run import log
+from warpdrive.training.run import log, periodic_evaluation
 from warpdrive.training.runtime.host_copy import HostCopy
 from warpdrive.training.trainer import Trainer
 
@@ -106,6 +107,40 @@ def test_an_interrupted_run_equals_one_that_was_not(
     assert summary.best is not None and expected.best is not None
     assert summary.best.name == expected.best.name
     assert _same(summary.best, expected.best)
+
+
+@pytest.mark.parametrize(("beside", "stop"), [(False, 2), (True, 2), (True, 3)])
+def test_a_request_to_stop_abandons_an_evaluation(
+    sections: Sections, trainer_of: TrainerOf, monkeypatch: pytest.MonkeyPatch, beside: bool, stop: int
+) -> None:
+    """A resumed run repeats it, unless an update has changed the weights since."""
+
+    def long_evaluation(evaluator: Evaluator, on_progress: OnProgress) -> EvaluationResult:
+        if not beside:
+            signal.raise_signal(signal.SIGTERM)
+        for _ in range(1000):
+            on_progress(0, 30)
+            time.sleep(0.001)
+        return play(evaluator)
+
+    def stop_beside(report: UpdateReport) -> None:
+        if beside and report.update == stop:
+            signal.raise_signal(signal.SIGTERM)
+
+    overrides = (*EVERY_SECOND, f"trainer.evaluation.beside={beside}")
+    expected = rows_of(trainer_of(sections(total_steps=1000), *overrides).train().run_folder)
+    play = Evaluator.play
+    monkeypatch.setattr(Evaluator, "play", long_evaluation)
+    monkeypatch.setattr(periodic_evaluation, "_PATIENCE", 0.0)
+    summary = trainer_of(sections(total_steps=1000), *overrides).train(stop_beside)
+    assert (summary.status, summary.stopped_by, summary.updates) == ("interrupted", "SIGTERM", stop)
+    assert summary.checkpoint is not None and summary.checkpoint.name == f"step_{200 * stop}"
+    assert not any("eval/episodes" in row for row in rows_of(summary.run_folder))
+    monkeypatch.setattr(Evaluator, "play", play)
+    resumed = rows_of(Trainer.resume(summary.run_folder).train().run_folder)
+    assert [row["eval/episodes"] for row in resumed] == ["", "30" if stop == 2 else "", "", "30", ""]
+    assert without_evaluation(resumed) == without_evaluation(expected)
+    assert resumed == expected or stop == 3
 
 
 def _same(one: Path, other: Path) -> bool:
