@@ -169,6 +169,14 @@ class DeviceContext:
         return list(self._declared)
 
     @property
+    def state_layout(self) -> dict[str, str]:
+        """Arrays of a row of :meth:`save_state`, in order: dtype and shape by name, such as ``"float32 [3, 2]"``."""
+        return {
+            name: f"{str(declaration.dtype).removeprefix('torch.')} {list(declaration.shape)}"
+            for name, declaration in self._declared.items()
+        }
+
+    @property
     def state_bytes(self) -> int:
         """Size of the per-replica state in bytes, known as soon as its arrays are declared."""
         return sum(self._padded(declaration) for declaration in self._declared.values())
@@ -198,6 +206,9 @@ class DeviceContext:
         keep: Collection[str] = (),
     ) -> None:
         """Restore a state returned by :meth:`save_state` in some replicas (default: all).
+
+        Its arrays must be those of this context, with the same names, dtypes and shapes. A tensor does not contain
+        them, and only its size is checked: compare :attr:`state_layout` of states in files, as checkpoints do.
 
         Args:
             state: One row per replica, on any device, or a single row that is copied to all of them.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from torch.nn.utils import parameters_to_vector
 
 import warpdrive as wd
 from warpdrive.errors import CheckpointError, ConfigError, DefinitionError
+from warpdrive.training.checkpoint.checkpoint import write_checkpoint
 from warpdrive.training.cli.main import main
 from warpdrive.training.config.load import load_config
 from warpdrive.training.reports import UpdateReport
@@ -440,6 +443,20 @@ def test_a_checkpoint_of_another_environment_is_refused(
         manifest["config"]["policy"]["even"]["model"]["hidden"] = [4]
     with pytest.raises(CheckpointError, match="does not match the current environment"):
         Trainer.load(tmp_path / "echo")
+
+
+def test_a_simulation_of_the_same_size_with_other_arrays_is_refused(
+    sections: Sections, trainer_of: TrainerOf, tmp_path: Path
+) -> None:
+    trainer = trainer_of(sections())
+    state = trainer.checkpoint()
+    (name, kind), *rest = state.state["layout"].items()
+    for found in (("other", kind), (name, "float32 [9]")):
+        layout = dict([found, *rest])
+        write_checkpoint(tmp_path / "run", replace(state, state={**state.state, "layout": layout}))
+        told = f"found the array '{found[0]}' {found[1]}, expected '{name}' {kind}"
+        with pytest.raises(CheckpointError, match=re.escape(told)):
+            Trainer.load(tmp_path / "run")
 
 
 def test_arguments_of_other_types_are_told(sections: Sections, trainer_of: TrainerOf) -> None:

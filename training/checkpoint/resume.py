@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,7 @@ def checkpoint_of(learner: Learner, run: RunState) -> Checkpoint:
             "policies": {tag: policy.state_dict() for tag, policy in learner.policies.items()},
             "opponents": {tag: opponent.state_dict() for tag, opponent in learner.opponents.items()},
             "simulation": replicas.get("simulation"),
+            "layout": learner.env.ctx.state_layout,
         },
     )
 
@@ -145,7 +147,18 @@ def restore(learner: Learner, run: RunState, checkpoint: Checkpoint) -> None:
         for name, buffer in actor.kept_between_steps().items():
             buffer.copy_(state["kept_between_steps"][tag][name][learner.share.rows])
     if learner.share.count:
+        _check_layout(learner.env, state.get("layout"))
         learner.env.load_state(state["simulation"][learner.share.rows].to(learner.env.device))
+
+
+def _check_layout(env: EnvWrapper, layout: Mapping[str, str] | None) -> None:
+    """Raise ValueError if the arrays of a saved simulation differ from those of ``env``; None: they are unknown."""
+    if layout is None:  # of an earlier version
+        return
+    arrays = [[f"'{name}' {kind}" for name, kind in each.items()] for each in (layout, env.ctx.state_layout)]
+    for found, expected in zip_longest(*arrays, fillvalue="no further array"):
+        if found != expected:
+            raise ValueError(f"found the array {found}, expected {expected}")
 
 
 def restore_models(learner: Learner, checkpoint: Checkpoint) -> None:
