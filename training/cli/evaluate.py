@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from itertools import combinations
 
 from warpdrive.errors import WarpDriveError
+from warpdrive.terminal import is_quiet, plain
 from warpdrive.training.checkpoint.checkpoint import Which
 from warpdrive.training.cli.comparison import comparison_table, measurement
 from warpdrive.training.cli.printing import in_words, make_console
@@ -20,15 +22,24 @@ def run(options: argparse.Namespace) -> int:
     if options.against or options.league:
         return _compete(options, which)
     several = len(options.runs) > 1
-    random, measurements = tuple(options.random), []
-    for each in options.runs:
-        trainer = Trainer.load(each, which=which, trust=options.trust, to_train=False)
-        result = trainer.evaluate(options.episodes, random, deterministic=options.deterministic or None)
-        measurements.append(measurement(trainer.config, random, result, each if several else ""))
-        if list(result.mean_return) != list(measurements[0].result.mean_return):
-            tags = (" and ".join(found.mean_return) for found in (result, measurements[0].result))
-            raise WarpDriveError(f"{each}: has the policy tags {next(tags)}, but {options.runs[0]} has {next(tags)}")
-    console.print(comparison_table(measurements, in_words(trainer.env.env)))
+    random, measurements, ended = tuple(options.random), [], ""
+    try:
+        for each in options.runs:
+            trainer = Trainer.load(each, which=which, trust=options.trust, to_train=False)
+            result = trainer.evaluate(options.episodes, random, deterministic=options.deterministic or None)
+            if measurements and list(result.mean_return) != list(measurements[0].result.mean_return):
+                tags = (" and ".join(found.mean_return) for found in (result, measurements[0].result))
+                raise WarpDriveError(
+                    f"{each}: has the policy tags {next(tags)}, but {options.runs[0]} has {next(tags)}"
+                )
+            measurements.append(measurement(trainer.config, random, result, each if several else ""))
+            ended = in_words(trainer.env.env)
+            if several and not is_quiet():
+                returns = ", ".join(f"return of {tag} {value:.2f}" for tag, value in result.mean_return.items())
+                print(plain(f"{each}: {returns}"), file=sys.stderr, flush=True)
+    finally:  # results of the runs before one that fails or is interrupted
+        if measurements:
+            console.print(comparison_table(measurements, ended))
     return 0
 
 

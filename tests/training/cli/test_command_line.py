@@ -201,6 +201,14 @@ def test_evaluate_measures_a_run_found_by_folder_or_name(trained, monkeypatch, c
         assert "trained tagger and runner" in printed
 
 
+def test_a_run_that_fails_does_not_lose_the_results_of_the_runs_before(trained, monkeypatch, capsys):
+    monkeypatch.chdir(trained[0].parents[2])
+    assert main(["evaluate", "tag_gridworld", "nowhere", "--episodes", "10"]) == 2
+    printed = capsys.readouterr()
+    assert "tag_gridworld: trained tagger and runner" in printed.out
+    assert printed.err.startswith("tag_gridworld: return of tagger ") and "nowhere" in printed.err
+
+
 def test_evaluate_with_random_policies(trained, capsys):
     assert main(["evaluate", str(trained[0]), "--episodes", "10", "--random", "tagger", "--random", "runner"]) == 0
     assert "random tagger and runner" in capsys.readouterr().out
