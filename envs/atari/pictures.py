@@ -27,7 +27,7 @@ def put_grey(target, screen, latest, both, levels, height, size):
     sums, lights = cuda.local.array(WIDTH, np.int32), cuda.local.array(WIDTH, np.int32)
     other = 1 - latest if both else latest
     for x in range(WIDTH):
-        sums[x] = 0
+        sums[x] = lights[x] = 0
     # lengths are in parts of a line and of a column, of which there are ``size``
     row, free, weight = 0, height, 0
     alike = 0  # number of lines since the last one that differs from the line above

@@ -64,6 +64,8 @@ def test_pictures_are_means_over_areas_of_the_brighter_pixels() -> None:
         for row in range(2):
             expected = averaged(grey[row].max(axis=0) if both else grey[row, 1], size)
             assert np.abs(found[row] - expected).max() <= 0.5 + 1e-9
+    report = wd.check_launch(shrink, 1, 1, found[:1, :2, :2], screen[:1, :, :5], 1, True, palette.GREY["NTSC"], 5, 2)
+    assert report.clean, report
 
 
 @pytest.mark.parametrize(("game", "standard"), [("seaquest", "NTSC"), ("air_raid", "PAL")])
