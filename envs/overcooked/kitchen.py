@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpdrive.envs.common import parameters
-from warpdrive.errors import DefinitionError, nearest as did_you_mean, shown
+from warpdrive.errors import DefinitionError, nearest as did_you_mean, one_line, shown
 
 FREE, COUNTER, ONIONS, TOMATOES, DISHES, POT, SERVING = range(7)
 TERRAIN = " XOTDPS"
@@ -33,6 +33,7 @@ LONGEST_TIME = parameters.LARGEST_INT // (2 * MOST_INGREDIENTS)
 SHAPING = {"PLACEMENT_IN_POT_REW": 3.0, "DISH_PICKUP_REWARD": 3.0, "SOUP_PICKUP_REWARD": 5.0}
 UNUSED_SHAPING = ("DISH_DISP_DISTANCE_REW", "POT_DISTANCE_REW", "SOUP_DISTANCE_REW")
 """Keys of shaped rewards that layouts may have, but that are unused."""
+_LITERALS = (ast.Dict, ast.List, ast.Tuple, ast.Constant, ast.UnaryOp)
 KEYS = (
     "grid", "start_all_orders", "start_bonus_orders", "order_bonus", "rew_shaping_params", "delivery_reward",
     "cook_time", "recipe_values", "recipe_times", "onion_value", "tomato_value", "onion_time", "tomato_time",
@@ -217,10 +218,7 @@ def _layout(layout: Any) -> dict[str, Any]:
     if not isinstance(layout, str):
         raise DefinitionError(f"layout is {shown(layout)}, but it must be a name or the text of a layout.")
     if layout.lstrip().startswith("{"):
-        try:
-            return _mapping("layout", ast.literal_eval(layout.strip()))
-        except (SyntaxError, ValueError, TypeError) as error:
-            raise DefinitionError(f"layout is a text with braces, but no dictionary: {error}") from error
+        return _mapping("layout", _literal(layout.strip()))
     if "\n" in layout.strip("\n"):
         return {"grid": layout.strip("\n")}
     if layout not in LAYOUTS:
@@ -230,6 +228,24 @@ def _layout(layout: Any) -> dict[str, Any]:
             f"{did_you_mean(layout, LAYOUTS)}"
         )
     return LAYOUTS[layout]
+
+
+def _literal(text: str) -> Any:
+    """Return the value of a Python literal."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+        expression = next(
+            (node for node in ast.walk(tree) if isinstance(node, ast.expr) and not isinstance(node, _LITERALS)), None
+        )
+        if expression is None:
+            return ast.literal_eval(tree)
+    except (SyntaxError, ValueError, TypeError) as error:
+        raise DefinitionError(f"layout is a text with braces, but no dictionary: {error}") from error
+    found = one_line(ast.get_source_segment(text, expression) or "", 60)
+    raise DefinitionError(
+        f"layout has the expression {found} in line {expression.lineno}, expected its value: dictionaries, lists, text "
+        "and numbers only, since layouts are not executed."
+    )
 
 
 def _mapping(name: str, value: Any) -> dict[str, Any]:

@@ -200,6 +200,12 @@ def test_shaping_can_be_annealed():
         ({"layout": "XXPX\nO1 D\nXXSX"}, "grid has the players ['1'], expected at least two: 1, 2"),
         ({"layout": "XXPX\nO12D\nXXXX"}, "grid has no S"),
         ({"layout": "{'grid': 1}"}, "grid is 1, but it must be the text"),
+        (
+            {"layout": "{'grid': 'X',\n 'order_bonus': float('inf')}"},
+            "the expression float('inf') in line 2, expected its",
+        ),
+        ({"layout": "{'cook_time': 4 * 5}"}, "layout has the expression 4 * 5 in line 1, expected its value"),
+        ({"layout": "{'cook_time': ~5, [1]: 2}"}, "layout is a text with braces, but no dictionary"),
         ({"layout": "{1"}, "layout is a text with braces, but no dictionary"),
         ({"params_to_overwrite": {"cook_tim": 1}}, "layout has the key 'cook_tim', expected one of"),
         ({"layout": f"{'P' * 257}\n{'O12D'.ljust(256)}S\n{'X' * 257}"}, "grid has 257 pots, but it can have 256"),
