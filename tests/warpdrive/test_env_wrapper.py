@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -507,6 +508,26 @@ def test_kernels_are_told_whether_they_run_on_a_gpu(walkers: Callable[..., Any],
         env = EnvWrapper(environment, 2, backend)
         is_gpu = backend != python_backend or env.device.type == "cuda"
         assert (env.step()[1] == 1 + is_gpu).all()
+
+
+@wd.kernel
+def pay_cuda(rewards, cuda):
+    rewards[numba.cuda.blockIdx.x, numba.cuda.threadIdx.x] = cuda
+
+
+@wd.kernel
+def pay_rows(rewards, observations__rows):
+    rewards[cuda.blockIdx.x, cuda.threadIdx.x] = observations__rows
+
+
+def test_parameters_with_names_that_generated_code_uses(walkers: Callable[..., Any], python_backend: str) -> None:
+    environment = walkers()
+    environment.step, environment.cuda, environment.observations__rows = pay_cuda, 3, 4
+    assert (EnvWrapper(environment, 2, python_backend).step(np.ones((2, 3), np.int32))[1] == 3).all()
+    environment.step = pay_rows
+    told = "'observations__rows' is the name of an array of the library, and of a parameter"
+    with pytest.raises(wd.KernelError, match=told):
+        EnvWrapper(environment, 2, python_backend).step(np.ones((2, 3), np.int32))
 
 
 def test_numbers_that_cannot_work(walkers: Callable[..., Any]) -> None:

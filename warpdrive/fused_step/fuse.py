@@ -23,6 +23,7 @@ from warpdrive.device_context import DeviceContext
 from warpdrive.environment import Environment, KernelFunction
 from warpdrive.fused_step import rollout_writer
 from warpdrive.fused_step.binding import Binding
+from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.fusion import Barrier, Call, FusedStep, Fusion, When
 from warpdrive.kernels.kernel import DeviceFunction
 from warpdrive.spaces import SpaceArray, action_arrays, extended_arrays, observation_arrays
@@ -45,6 +46,7 @@ class FusedKernel:
     def __init__(self, name: str, context: DeviceContext) -> None:
         self.name, self.context = _plain_name(name), context
         self.arguments: dict[str, Any] = {}
+        self._names: dict[str, str] = {}  # of the arrays and values, by parameter
         self._all_steps: list[FusedStep] = []
         self._steps = self._all_steps  # the block that the next step is added to
 
@@ -64,7 +66,7 @@ class FusedKernel:
         if kernel is None:
             return
         for parameter in kernel.parameters:
-            self.arguments[parameter] = binding.value(parameter)
+            self._bind(parameter, binding.value(parameter))
         self._steps.append(Call(kernel, kernel.parameters))
         self.barrier()
 
@@ -97,19 +99,28 @@ class FusedKernel:
         """Return the name of an array viewed as rows: all axes from the agents' axis on are flattened."""
         tensor = self.context[name]
         leading = 2 if name.startswith("rollout.") else 1
-        self.arguments[parameter_of(f"{name}.rows")] = tensor.view(*tensor.shape[:leading], -1)
+        self._bind(f"{name}.rows", tensor.view(*tensor.shape[:leading], -1))
         return f"{name}.rows"
 
     def items(self, name: str) -> str:
         """Return the name of an array ``[num_envs, agents, ...]`` viewed with three axes."""
         tensor = self.context[name]
-        self.arguments[parameter_of(f"{name}.items")] = tensor.view(*tensor.shape[:2], -1)
+        self._bind(f"{name}.items", tensor.view(*tensor.shape[:2], -1))
         return f"{name}.items"
 
     def _array(self, name: str) -> str:
+        known = self.arguments.get(parameter_of(name))
+        return self._bind(name, self.context[name] if known is None else known)
+
+    def _bind(self, name: str, argument: Any) -> str:
+        """Bind an array or value to its parameter, and return the parameter."""
         parameter = parameter_of(name)
-        if parameter not in self.arguments:
-            self.arguments[parameter] = self.context[name]
+        if self._names.setdefault(parameter, name) != name:
+            raise KernelError(
+                f"kernel '{self.name}': '{parameter}' is the name of an array of the library, and of a parameter of "
+                "the environment's kernel functions: rename the parameter"
+            )
+        self.arguments[parameter] = argument
         return parameter
 
 

@@ -10,7 +10,7 @@ from numba import cuda
 
 from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.kernel import DeviceFunction, Kernel, kernel_from_source
-from warpdrive.kernels.syntax import AGREED
+from warpdrive.kernels.syntax import AGREED, GENERATED
 
 
 class FusedFunction(Protocol):
@@ -47,6 +47,7 @@ class When:
 FusedStep = Call | Barrier | When
 ROLLOUT = "rollout__"
 """Prefix of parameters for arrays of a rollout, in which the axis of the replicas follows that of the steps."""
+_CUDA = f"{GENERATED}cuda"
 _kernels: dict[Fusion, Kernel] = {}
 
 
@@ -90,9 +91,9 @@ class Fusion:
         for call in self.calls():
             if not isinstance(call.function, DeviceFunction):
                 raise KernelError(f"{call.function!r} is not a Python kernel function, which this backend requires")
-            names.setdefault(call.function, f"call_{len(names)}_{call.function.source.name}")
+            names.setdefault(call.function, f"{GENERATED}call_{len(names)}_{call.function.source.name}")
         lines = [f"def {self.name}({', '.join(self.parameters)}):", *_python(self.steps, names, "    ")]
-        namespace: dict[str, Any] = {"cuda": cuda, **{name: function for function, name in names.items()}}
+        namespace: dict[str, Any] = {_CUDA: cuda, **{name: function for function, name in names.items()}}
         return kernel_from_source("\n".join(lines) + "\n", self.name, namespace)
 
 
@@ -107,7 +108,7 @@ def _calls(steps: Sequence[FusedStep]) -> Iterator[Call]:
 def _python(steps: Sequence[FusedStep], names: dict[FusedFunction, str], indent: str) -> Iterator[str]:
     for step in steps:
         if isinstance(step, Barrier):
-            yield f"{indent}cuda.syncthreads()"
+            yield f"{indent}{_CUDA}.syncthreads()"
         elif isinstance(step, When):
             yield f"{indent}if {AGREED}{step.condition}:"
             yield from _python(step.steps, names, indent + "    ")
