@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import subprocess
+import threading
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 TOKEN = "WARPDRIVE_WATCH_TOKEN"
 """Environment variable with the token, so that restarted processes have the same address."""
 _SECONDS = 5.0  # to end
+_SECONDS_TO_START = 60.0
 
 
 def keep_token() -> None:
@@ -46,11 +48,15 @@ class WatchedTraining(Callback):
         """Return the lines with the addresses of the page, see ``WatchServer``.
 
         Raises:
-            ConfigError: If the port is in use, or cannot be used.
+            ConfigError: If the port is in use or cannot be used, or the process does not start within a minute.
         """
         assert self._process.stdout is not None
+        timer = threading.Timer(_SECONDS_TO_START, self._process.kill)
+        timer.start()
         line = self._process.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "its process did not start"}
+        timer.cancel()
+        not_started = f"its process did not start within {_SECONDS_TO_START:g} seconds, or ended"
+        answer: dict[str, Any] = json.loads(line) if line else {"error": not_started}
         if "error" in answer:
             raise ConfigError(f"--watch: {answer['error']}")
         address, tunnel = answer["directions"]

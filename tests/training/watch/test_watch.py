@@ -31,7 +31,7 @@ from warpdrive.training.replay.animation import Animation
 from warpdrive.training.replay.film import Film
 from warpdrive.training.run.metrics import MetricsLog
 from warpdrive.training.trainer import Trainer
-from warpdrive.training.watch import curves as curves_module, episodes
+from warpdrive.training.watch import beside, curves as curves_module, episodes
 from warpdrive.training.watch.beside import TOKEN, WatchedTraining
 from warpdrive.training.watch.curves import Curves
 from warpdrive.training.watch.episodes import Episode, Episodes
@@ -422,3 +422,11 @@ def test_a_port_in_use_is_an_error_of_the_training(server: WatchServer, capsys: 
         watched.directions()
     assert main(["watch", "no_such_run"]) == 2
     assert "neither a run folder" in capsys.readouterr().err
+
+
+def test_a_server_that_does_not_start_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(20)"]
+    monkeypatch.setattr(beside, "module_command", lambda module: command)
+    monkeypatch.setattr(beside, "_SECONDS_TO_START", 0.1)
+    with pytest.raises(ConfigError, match=r"did not start within 0.1 seconds"), WatchedTraining() as watched:
+        watched.directions()
