@@ -34,6 +34,13 @@ def push_and_wear(speed, actions, rewards, mass):
 
 
 @wd.kernel
+def wear_by_another_name(speed, grip):
+    all_grips, agent = grip, cuda.threadIdx.x
+    own = all_grips[cuda.blockIdx.x]
+    own[agent] = 0
+
+
+@wd.kernel
 def reward_by_parity(speed, rewards, table):
     rewards[cuda.blockIdx.x, cuda.threadIdx.x] = table[1 & cuda.blockIdx.x]
 
@@ -98,6 +105,9 @@ def test_nobody_writes_to_them(backend: str) -> None:
     environment.step = push_and_wear
     with pytest.raises(wd.KernelError, match=r"'mass'.* a constant of the environment"):
         EnvWrapper(environment, 2, backend)
+    environment.step = wear_by_another_name
+    with pytest.raises(wd.KernelError, match=r"'grip', a constant of the environment"):
+        EnvWrapper(environment, 2, "cpu")
 
 
 @pytest.mark.parametrize(

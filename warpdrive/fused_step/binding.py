@@ -135,27 +135,56 @@ def _constant(name: str, value: Any) -> Any:
 
 
 def _changes(kernel: Kernel) -> Iterator[tuple[str, ast.AST]]:
-    """Iterate over the names that a kernel function itself stores to, or whose elements it changes, with the places."""
-    for node in ast.walk(kernel.source.tree):
-        target: ast.AST | None = None
-        if isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Store):
-            target = node.value if isinstance(node, ast.Subscript) else node
+    """Iterate over the names that a kernel function itself stores to, or whose elements it changes, with the places.
+
+    Elements may also be changed through another name of an array or of a part of it, if that is assigned once.
+    """
+    nodes = list(ast.walk(kernel.source.tree))
+    stored = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    parts = {
+        target.id: _array_of(value)
+        for target, value in _assignments(nodes)
+        if isinstance(target, ast.Name) and stored.count(target.id) == 1
+    }
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node
+            continue
+        array = None
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            array = _array_of(node)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            target = node.args[0] if ast.unparse(node.func.value).endswith("atomic") else None
-        if isinstance(target, ast.Name):
-            yield target.id, node
+            array = _array_of(node.args[0]) if ast.unparse(node.func.value).endswith("atomic") else None
+        while array is not None:
+            yield array, node
+            array = parts.pop(array, None)  # once, as names may be assigned to each other
+
+
+def _array_of(node: ast.expr) -> str | None:
+    """Return the name of the array of which an expression is an element or a part, or None."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _elements_of_the_replica(kernel: Kernel, name: str) -> Iterator[ast.Subscript]:
     """Iterate over the subscripts of an array whose first index is the index of the replica."""
     nodes = list(ast.walk(kernel.source.tree))
-    pairs = [pair for node in nodes if isinstance(node, ast.Assign) for pair in _pairs(node.targets[0], node.value)]
-    replica = {target.id for target, value in pairs if isinstance(target, ast.Name) and _is_replica(value)}
+    replica = {
+        target.id for target, value in _assignments(nodes) if isinstance(target, ast.Name) and _is_replica(value)
+    }
     for node in nodes:
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == name:
             first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
             if _is_replica(first) or (isinstance(first, ast.Name) and first.id in replica):
                 yield node
+
+
+def _assignments(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Iterate over the pairs of target and value of all assignments."""
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            yield from _pairs(node.targets[0], node.value)
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
