@@ -47,6 +47,8 @@ class When:
 FusedStep = Call | Barrier | When
 ROLLOUT = "rollout__"
 """Prefix of parameters for arrays of a rollout, in which the axis of the replicas follows that of the steps."""
+SHARED = ("constant__", "pool__")
+"""Prefixes of parameters for arrays without an axis of the replicas."""
 _CUDA = f"{GENERATED}cuda"
 _kernels: dict[Fusion, Kernel] = {}
 

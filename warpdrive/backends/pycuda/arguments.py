@@ -17,7 +17,7 @@ import torch
 
 from warpdrive.kernels.cuda_signature import c_type, is_array, is_constant
 from warpdrive.kernels.errors import KernelError
-from warpdrive.kernels.fusion import ROLLOUT
+from warpdrive.kernels.fusion import ROLLOUT, SHARED
 
 WORD = 8
 """Bytes per argument."""
@@ -75,7 +75,7 @@ def _length(name: str) -> str:
 
 def _varying(name: str, array: Any, replicas: int) -> set[int]:
     """Return the axes whose extents vary: that of the replicas, and that of rollout steps if it precedes it."""
-    if is_constant(array) or not array.shape:
+    if is_constant(array) or not array.shape or name.startswith(SHARED):  # of any length, also that of the replicas
         return set()
     if name.startswith(ROLLOUT) and len(array.shape) > 1 and array.shape[1] == replicas:
         return {0, 1}

@@ -446,14 +446,14 @@ def test_what_is_compiled_is_found_by_its_content(run, tmp_path, monkeypatch):
     compile_now = host._compile
     monkeypatch.setattr(host, "_compile", lambda *given: compiled.append(given) or compile_now(*given))
     (tmp_path / "part.h").write_text("#define PART 1\n")
-    text = '#include "part.h"\nWD_KERNEL void step(int *x) { x[wd_env()] = PART; }'
-    x = np.zeros((6, 1), np.int32)
-    run(text, 6, 1, x=x)
-    run(text, 6, 1, x=x)
-    run(text, 3, 1, x=x[:3])  # another number of replicas
+    text = '#include "part.h"\nWD_KERNEL void step(int *x, int *pool__x) { x[wd_env()] = PART; }'
+    x, pool = np.zeros((6, 1), np.int32), np.zeros((6, 1), np.int32)
+    run(text, 6, 1, x=x, pool__x=pool)
+    run(text, 6, 1, x=x, pool__x=pool)
+    run(text, 3, 1, x=x[:3], pool__x=pool)  # another number of replicas, which is not that of the start states
     assert len(compiled) == 1
     (tmp_path / "part.h").write_text("#define PART 2\n")
-    run(text, 6, 1, x=x)
+    run(text, 6, 1, x=x, pool__x=pool)
     assert len(compiled) == 2
     assert x.tolist() == [[2]] * 6
     # what is damaged is compiled again (elsewhere: what this process has loaded is not looked at twice)
@@ -461,5 +461,5 @@ def test_what_is_compiled_is_found_by_its_content(run, tmp_path, monkeypatch):
     monkeypatch.setenv("WARPDRIVE_CACHE_DIR", str(tmp_path / "damaged"))
     for library in (tmp_path / "damaged").rglob("*.so"):
         library.write_text("damaged")
-    run(text, 6, 1, x=x)
+    run(text, 6, 1, x=x, pool__x=pool)
     assert len(compiled) == 3
