@@ -9,7 +9,7 @@ from itertools import combinations
 from warpdrive.errors import WarpDriveError
 from warpdrive.terminal import is_quiet, plain
 from warpdrive.training.checkpoint.checkpoint import Which
-from warpdrive.training.cli.comparison import comparison_table, measurement
+from warpdrive.training.cli.comparison import Measurement, comparison_table, measurement
 from warpdrive.training.cli.printing import in_words, make_console
 from warpdrive.training.league import load_player, match_table, play_matches, rating_table, ratings
 from warpdrive.training.trainer import Trainer
@@ -22,7 +22,8 @@ def run(options: argparse.Namespace) -> int:
     if options.against or options.league:
         return _compete(options, which)
     several = len(options.runs) > 1
-    random, measurements, ended = tuple(options.random), [], ""
+    random, meaning = tuple(options.random), ""
+    measurements: list[Measurement] = []
     try:
         for each in options.runs:
             trainer = Trainer.load(each, which=which, trust=options.trust, to_train=False)
@@ -33,13 +34,13 @@ def run(options: argparse.Namespace) -> int:
                     f"{each}: has the policy tags {next(tags)}, but {options.runs[0]} has {next(tags)}"
                 )
             measurements.append(measurement(trainer.config, random, result, each if several else ""))
-            ended = in_words(trainer.env.env)
+            meaning = in_words(trainer.env.env)
             if several and not is_quiet():
                 returns = ", ".join(f"return of {tag} {value:.2f}" for tag, value in result.mean_return.items())
                 print(plain(f"{each}: {returns}"), file=sys.stderr, flush=True)
     finally:  # results of the runs before one that fails or is interrupted
         if measurements:
-            console.print(comparison_table(measurements, ended))
+            console.print(comparison_table(measurements, meaning))
     return 0
 
 
