@@ -115,21 +115,19 @@ def test_without_sight_players_observe_themselves_only():
 
 def test_random_states_agree():
     """Foods as they are spawned, some of them loaded, and players anywhere else, also several on a cell."""
-    env = LevelBasedForaging(
-        players=5, field_size=7, max_num_food=4, sight=2, max_player_level=3, penalty=0.5, force_coop=False
-    )
+    env = LevelBasedForaging(**OTHERS["crowded"])
     wrapper = wd.EnvWrapper(env, num_envs=200, env_backend="cpu", seed=1)
     rng = np.random.default_rng(0)
     wrapper.reset()
     for name in ("loc_y", "loc_x"):
-        wrapper.ctx[name][:] = torch.from_numpy(rng.integers(0, 7, (200, 5), dtype=np.int32))
+        wrapper.ctx[name][:] = torch.from_numpy(rng.integers(0, 5, (200, 6), dtype=np.int32))
     on_food = (wrapper.ctx["loc_y"][:, :, None] == wrapper.ctx["food_y"][:, None]) & (
         wrapper.ctx["loc_x"][:, :, None] == wrapper.ctx["food_x"][:, None]
     )
     wrapper.ctx["food_level"][on_food.any(1)] = 0
-    wrapper.ctx["food_level"][torch.from_numpy(rng.random((200, 4)) < 0.2)] = 0
+    wrapper.ctx["food_level"][torch.from_numpy(rng.random((200, 3)) < 0.2)] = 0
     before = [{name: np.array(value) for name, value in wrapper.state(e).items()} for e in range(200)]
-    actions = rng.choice(6, (200, 5), p=[0.1, 0.1, 0.1, 0.1, 0.1, 0.5]).astype(np.int32)
+    actions = rng.choice(6, (200, 6), p=[0.1, 0.1, 0.1, 0.1, 0.1, 0.5]).astype(np.int32)
     seen, rewards, terminated, _, info = wrapper.step(torch.from_numpy(actions))
     for e in range(200):
         expected = env.reference_step(before[e], actions[e])
@@ -298,7 +296,7 @@ def test_starts_are_legal_and_foods_are_ordered():
 
 
 def test_an_episode_starts_anew():
-    wrapper = wd.EnvWrapper(LevelBasedForaging(), 100, "cpu", seed=3)
+    wrapper = wd.EnvWrapper(LevelBasedForaging(**SMALL), 100, "cpu", seed=3)
     first = wrapper.ctx["loc_x"].clone()
     wrapper.reset()
     assert (first != wrapper.ctx["loc_x"]).float().mean() > 0.7

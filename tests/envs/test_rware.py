@@ -151,11 +151,22 @@ def test_images_and_messages_have_the_spaces_of_rware():
         assert other.observation_space[0] == env.observation_space and other.action_space[0] == env.action_space
 
 
-SMALL: dict[str, Any] = {"n_agents": 3, "request_queue_size": 1, "layout": WAREHOUSE, "reward_type": "two_stage"}
+SMALL: dict[str, Any] = {
+    "n_agents": 4,
+    "request_queue_size": 1,
+    "layout": WAREHOUSE,
+    "reward_type": "two_stage",
+    "max_inactivity_steps": 6,
+    "max_steps": 8,
+}
 """One size for all that is worked out by hand, so that it is compiled once."""
 
 
-def put(replicas, robots, carried=(-1, -1, -1), requested=0):
+ASIDE = (3, 4, DOWN)
+"""Place of the fourth robot, where it is in nobody's way."""
+
+
+def put(replicas, robots, carried=(-1, -1, -1, -1), requested=0):
     """Put robots (y, x, heading) into the warehouse, with the shelves that they carry."""
     env, ctx = replicas.env, replicas.wrapper.ctx
     y, x, heading = np.transpose(robots)
@@ -187,14 +198,14 @@ def put(replicas, robots, carried=(-1, -1, -1), requested=0):
 )
 def test_moves_by_hand(replicas_of, robots, carried, moved):
     replicas = replicas_of(MultiRobotWarehouse(**SMALL))
-    put(replicas, robots, carried)
-    outcome = replicas.step([[FORWARD] * 3])[0]
+    put(replicas, [*robots, ASIDE], (*carried, -1))
+    outcome = replicas.step([[FORWARD] * 3 + [NONE]])[0]
     places = zip(outcome.after["loc_y"].tolist(), outcome.after["loc_x"].tolist(), strict=True)
-    assert [int(place != robot[:2]) for place, robot in zip(places, robots, strict=True)] == moved
+    assert [int(place != robot[:2]) for place, robot in zip(places, [*robots, ASIDE], strict=True)] == [*moved, 0]
 
 
 def test_a_circle_turns(replicas_of):
-    replicas = replicas_of(MultiRobotWarehouse(**{**SMALL, "n_agents": 4}))
+    replicas = replicas_of(MultiRobotWarehouse(**SMALL))
     put(replicas, [(0, 0, EAST), (0, 1, DOWN), (1, 1, WEST), (1, 0, UP)], (-1, 1, 2, -1))
     outcome = replicas.step([[FORWARD] * 4])[0]
     assert outcome.after["loc_y"].tolist() == [0, 1, 1, 0] and outcome.after["loc_x"].tolist() == [1, 1, 0, 0]
@@ -204,23 +215,23 @@ def test_a_delivery_by_hand(replicas_of):
     """A requested shelf is lifted, delivered, another one is requested, and it is brought back."""
     env = MultiRobotWarehouse(**SMALL)
     replicas = replicas_of(env)
-    put(replicas, [(2, 1, DOWN), (0, 0, UP), (0, 5, UP)], requested=3)  # below shelf 3, above a goal
+    put(replicas, [(2, 1, DOWN), (0, 0, UP), (0, 5, UP), ASIDE], requested=3)  # below shelf 3, above a goal
     moves = [TOGGLE, FORWARD, LEFT, LEFT, FORWARD, TOGGLE]
-    outcomes = [replicas.step([[move, NONE, NONE]])[0] for move in moves]
-    assert [outcome.rewards.tolist() for outcome in outcomes] == [[r, 0, 0] for r in (0, 0.5, 0, 0, 0, 0.5)]
+    outcomes = [replicas.step([[move, NONE, NONE, NONE]])[0] for move in moves]
+    assert [outcome.rewards.tolist() for outcome in outcomes] == [[r, 0, 0, 0] for r in (0, 0.5, 0, 0, 0, 0.5)]
     assert [outcome.after["carried"][0] for outcome in outcomes] == [3, 3, 3, 3, 3, -1]
     assert not outcomes[1].after["requested"][3] and outcomes[1].after["requested"].sum() == 1
     assert outcomes[-1].after["inactive_steps"] == 4
 
 
 def test_the_time_without_deliveries_ends_an_episode(replicas_of):
-    replicas = replicas_of(MultiRobotWarehouse(**{**SMALL, "max_inactivity_steps": 3, "max_steps": 5}))
-    put(replicas, [(0, 0, UP), (0, 1, UP), (0, 2, UP)])
-    ends = [replicas.step([[NONE] * 3])[0] for _ in range(3)]
-    assert [(end.terminated, end.truncated) for end in ends] == [(False, False), (False, False), (True, False)]
-    put(replicas, [(2, 1, DOWN), (0, 1, UP), (0, 2, UP)], (3, -1, -1), requested=3)
-    ends = [replicas.step([[move, NONE, NONE]])[0] for move in (NONE, NONE, FORWARD, NONE, NONE)]
-    assert [(end.terminated, end.truncated) for end in ends] == [(False, False)] * 4 + [(False, True)]
+    replicas = replicas_of(MultiRobotWarehouse(**SMALL))
+    put(replicas, [(0, 0, UP), (0, 1, UP), (0, 2, UP), ASIDE])
+    ends = [replicas.step([[NONE] * 4])[0] for _ in range(6)]
+    assert [(end.terminated, end.truncated) for end in ends] == [(False, False)] * 5 + [(True, False)]
+    put(replicas, [(2, 1, DOWN), (0, 1, UP), (0, 2, UP), ASIDE], (3, -1, -1, -1), requested=3)
+    ends = [replicas.step([[move, NONE, NONE, NONE]])[0] for move in (NONE, NONE, FORWARD, *[NONE] * 5)]
+    assert [(end.terminated, end.truncated) for end in ends] == [(False, False)] * 7 + [(False, True)]
 
 
 STARTS = 4000

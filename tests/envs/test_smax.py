@@ -47,6 +47,8 @@ def put(replicas, places, **arrays):
 
 
 FAR = [(4, 4), (4, 28), (28, 4), (28, 28)]
+ONE_STEP = {"scenario": "2m", "enemies": "agents", "walls_cause_death": False, "world_steps_per_env_step": 1}
+"""Parameters of two tests, so that they are compiled once."""
 
 
 def test_units_move_at_their_speed_and_die_at_the_border(replicas_of):
@@ -64,8 +66,8 @@ def test_units_move_at_their_speed_and_die_at_the_border(replicas_of):
         2,
         2,
     ]  # as much damage as there is, and the victory
-    free = replicas_of(Smax("2m", enemies="agents", walls_cause_death=False))
-    put(free, [(4, 31), (1, 28), (28, 4), (28, 28)])
+    free = replicas_of(Smax(**ONE_STEP))
+    put(free, [(4, 31.9), (0.1, 28), (28, 4), (28, 28)])
     outcome = free.step([[UP, LEFT, STOP, STOP]])[0]
     assert not outcome.done and (outcome.after["loc_y"][0], outcome.after["loc_x"][1]) == (32, 0)
 
@@ -95,7 +97,7 @@ def test_shots_by_hand(replicas_of):
 
 def test_overlapping_units_push_each_other_apart(replicas_of):
     """Two marines 0.5 apart overlap by a factor of 0.75 / 0.5 - 1, half of which moves each: to 0.75 at once."""
-    replicas = replicas_of(Smax("2m", enemies="agents", world_steps_per_env_step=1))
+    replicas = replicas_of(Smax(**ONE_STEP))
     put(replicas, [(10, 10), (10.5, 10), (20, 20), (20.75, 20)])
     after = replicas.step([[STOP] * 4])[0].after
     np.testing.assert_allclose(after["loc_x"], [9.875, 10.625, 20, 20.75], rtol=1e-5)
@@ -132,10 +134,10 @@ def test_an_action_beyond_the_opponents_stops(replicas_of):
 
 def test_starts(replicas_of):
     """Allies within 2 of (8, 16) and enemies within 2 of (24, 16), apart from pushes; others are drawn."""
-    replicas = replicas_of(Smax("3m"), 50)
+    replicas = replicas_of(Smax("2m", enemies="agents"), 50)
     state = [replicas.state(env) for env in range(50)]
     x, y = (np.array([s[name] for s in state]) for name in ("loc_x", "loc_y"))
-    assert (abs(x - np.repeat([8, 24], 3)) < 2.5).all() and (abs(y - 16) < 2.5).all() and len(np.unique(x)) == x.size
+    assert (abs(x - np.repeat([8, 24], 2)) < 2.5).all() and (abs(y - 16) < 2.5).all() and len(np.unique(x)) == x.size
     np.testing.assert_allclose([s["goal_x"] for s in state], 32 - x, atol=1e-5)
 
 
