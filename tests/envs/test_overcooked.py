@@ -117,9 +117,9 @@ def test_a_collision_of_two_stops_all(replicas_of):
 
 
 def test_observations_follow_a_timestep_that_a_user_writes(replicas_of):
-    replicas = replicas_of(Overcooked(horizon=100))
+    replicas = replicas_of(Overcooked())  # of 400 steps, the last 40 of which are urgent
     urgent = []
-    for timestep in (10, 90, 10, 59, 60):
+    for timestep in (10, 390, 10, 359, 360):
         replicas.wrapper.ctx["timestep"].fill_(timestep)
         urgent.append(replicas.step([[STAY, STAY]])[0].observations[..., -1])
     np.testing.assert_array_equal([layer.min() for layer in urgent], [0, 1, 0, 0, 1])
@@ -158,9 +158,13 @@ def test_values_and_times_of_recipes():
     assert (Overcooked(params_to_overwrite={"delivery_reward": 7, "start_all_orders": []}).recipe_value > 0).sum() == 9
 
 
+RANDOM = {"random_start_positions": True, "random_objects": 0.5}
+"""Parameters of two tests, so that they are compiled once."""
+
+
 def test_start_cells_are_uniform():
     """Chi-square of 30 ordered pairs of 6 cells: above 65 with a probability of 1.4e-4 (29 degrees of freedom)."""
-    wrapper = wd.EnvWrapper(Overcooked(random_start_positions=True), 6000, "cpu", seed=1)
+    wrapper = wd.EnvWrapper(Overcooked(**RANDOM), 6000, "cpu", seed=1)
     wrapper.reset()
     found = wrapper.ctx["position"].numpy()
     counts = [(found == pair).all(1).sum() for pair in itertools.permutations(wrapper.env.free_cells.tolist(), 2)]
@@ -169,7 +173,7 @@ def test_start_cells_are_uniform():
 
 def test_random_objects_have_the_probabilities_of_the_package():
     """5 standard errors of 8,000 pots and 16,000 hands: fails once in 100,000 runs."""
-    wrapper = wd.EnvWrapper(Overcooked(random_objects=0.5), 8000, "cpu", seed=2)
+    wrapper = wd.EnvWrapper(Overcooked(**RANDOM), 8000, "cpu", seed=2)
     wrapper.reset()
     recipe, tick, held = (wrapper.ctx[name].numpy().ravel() for name in ("pot_recipe", "pot_tick", "held"))
     shares = [

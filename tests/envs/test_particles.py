@@ -240,17 +240,15 @@ class TestRules:
         return results[0], results[1][0].tolist(), {key: wrapper.ctx[key][0].tolist() for key in state}
 
     def test_the_five_moves_change_velocities_and_then_places(self):
-        env = wd.make("simple_spread", num_agents=5, num_landmarks=2, acceleration=2.0)
-        start = {
-            "loc_x": [0.0, 10, 20, 30, 40],
-            "loc_y": [0.0] * 5,
-            "velocity_x": [1.0] * 5,
-            "velocity_y": [0.0] * 5,
-        }
-        _, _, after = self.stepped(env, start, [0, 1, 2, 3, 4])
-        np.testing.assert_allclose(after["loc_x"], [0.1, 10.1, 20.1, 30.1, 40.1], atol=1e-5)
-        np.testing.assert_allclose(after["velocity_x"], [0.75, 0.55, 0.95, 0.75, 0.75], atol=1e-6)
-        np.testing.assert_allclose(after["velocity_y"], [0, 0, 0, -0.2, 0.2], atol=1e-6)
+        env = wd.make("simple_spread", acceleration=2.0)
+        still = [0.0] * 3
+        start = {"loc_x": [0.0, 10, 20], "loc_y": still, "velocity_x": [1.0] * 3, "velocity_y": still}
+        moved = {(0, 1, 2): ([0.75, 0.55, 0.95], still), (0, 3, 4): ([0.75] * 3, [0, -0.2, 0.2])}
+        for moves, (velocity_x, velocity_y) in moved.items():
+            _, _, after = self.stepped(env, start, moves)
+            np.testing.assert_allclose(after["loc_x"], [0.1, 10.1, 20.1], atol=1e-5)
+            np.testing.assert_allclose(after["velocity_x"], velocity_x, atol=1e-6)
+            np.testing.assert_allclose(after["velocity_y"], velocity_y, atol=1e-6)
 
     def test_overlapping_agents_push_each_other_apart(self):
         # agent 2 is far away, where two landmarks are
