@@ -192,8 +192,9 @@ class TestTagging:
         "step_reward_for_runner": 0.125,
         "end_of_game_reward_for_runner": 2.0,
     }
-    # as many as in the game with more places than agents, whose kernels are compiled already
-    PARTIAL: ClassVar = {"use_full_observation": False, "num_other_agents_observed": 6}
+    ONE_LEVEL: ClassVar = {"num_acceleration_levels": 1, "min_acceleration": 1.0, "episode_length": 3}
+    # as `test_cuda_twins.py`, which needs the same kernels
+    PARTIAL: ClassVar = {"use_full_observation": False, "num_other_agents_observed": 6, "episode_length": 20}
 
     def test_two_runners_tagged_by_one_tagger_pay_it_twice_and_leave(self, replicas_of):
         env, (tagger,), (one, two, far) = placed(
@@ -216,17 +217,23 @@ class TestTagging:
         assert outcome.rewards[tagger] == -0.5  # nobody to tag
 
     def test_tagged_runners_stay_if_they_do_not_exit(self, replicas_of):
-        env, (tagger,), (runner,) = placed(
-            [(5, 5, 0)], [(5, 5.125, 0)], **self.REWARDS, runner_exits_game_after_tagged=False
+        env, (tagger,), (runner, far) = placed(
+            [(5, 5, 0)],
+            [(5, 5.125, 0), (9, 9, 0)],
+            **self.REWARDS,
+            **self.ONE_LEVEL,
+            runner_exits_game_after_tagged=False,
         )
         replicas = replicas_of(env)
         for _ in range(2):
             (outcome,) = replicas.step(actions_of(env))
-            assert outcome.rewards[tagger] == 7.5 and outcome.rewards[runner] == -2.875
+            assert outcome.rewards[[tagger, runner, far]].tolist() == [7.5, -2.875, 0.125]
             assert not outcome.terminated and outcome.after["active"].all()
 
     def test_a_runner_at_exactly_the_tagging_distance_is_not_tagged(self, replicas_of):
-        env, _, (runner,) = placed([(5, 5, 0)], [(5, 7.5, 0)], **{**self.REWARDS, "tagging_distance": 0.25})
+        env, _, (runner,) = placed(
+            [(5, 5, 0)], [(5, 7.5, 0)], **TestMotion.LEVELS, **{**self.REWARDS, "tagging_distance": 0.25}
+        )
         (outcome,) = replicas_of(env).step(actions_of(env))
         assert outcome.rewards[runner] == 0.125
 
@@ -240,7 +247,7 @@ class TestTagging:
         assert outcome.terminated
 
     def test_tagging_the_last_runner_terminates_and_the_game_starts_anew(self, replicas_of):
-        env, _, _ = placed([(5, 5, 0)], [(5, 5.125, 0)], **self.REWARDS)
+        env, _, _ = placed([(5, 5, 0)], [(5, 5.125, 0)], **TestMotion.LEVELS, **self.REWARDS)
         (outcome,) = replicas_of(env).step(actions_of(env))
         assert outcome.terminated and not outcome.truncated
         assert outcome.after["active"].all() and outcome.after["in_game"].all()
@@ -248,19 +255,18 @@ class TestTagging:
 
     @pytest.mark.parametrize(("exits", "reward_of_tagged"), [(True, -2.875), (False, -0.875)])
     def test_runners_in_the_game_after_the_last_step_are_rewarded(self, replicas_of, exits, reward_of_tagged):
-        # the tagger comes 1 nearer in step 2, which is the last
+        # the tagger comes 1 nearer in step 3, which is the last
         env, (tagger,), (near, far) = placed(
             [(5, 5, 0)],
             [(6.125, 5, 0), (9, 9, 0)],
             **self.REWARDS,
-            num_acceleration_levels=1,
-            min_acceleration=1.0,
-            episode_length=2,
+            **self.ONE_LEVEL,
             runner_exits_game_after_tagged=exits,
         )
         replicas = replicas_of(env)
-        (first,) = replicas.step(actions_of(env))
-        assert first.rewards[near] == first.rewards[far] == 0.125 and not first.done
+        for _ in range(2):
+            (first,) = replicas.step(actions_of(env))
+            assert first.rewards[near] == first.rewards[far] == 0.125 and not first.done
         (last,) = replicas.step(actions_of(env, {tagger: (1, 0)}))
         assert last.rewards[far] == 0.125 + 2.0
         assert last.rewards[near] == reward_of_tagged
@@ -271,15 +277,13 @@ class TestTagging:
 class TestObservations:
     SIDE = 8.0
     UNIT = 1 / (math.sqrt(2) * SIDE)
+    GAME: ClassVar = {"grid_length": SIDE, "max_speed": 2.0, "num_acceleration_levels": 3, "episode_length": 4}
 
     def started(self, replicas_of, **parameters):
         env, (tagger,), (one, two) = placed(
             [(4, 4, 0)],
             [(4, 6, math.pi / 2), (3, 4, math.pi)],
-            grid_length=self.SIDE,
-            max_speed=2.0,
-            num_acceleration_levels=3,
-            episode_length=4,
+            **self.GAME,
             **parameters,
         )
         return env, replicas_of(env), tagger, one, two
@@ -329,7 +333,11 @@ class TestObservations:
     def test_agents_out_of_the_game(self, replicas_of):
         for full in (True, False):
             env, (tagger,), (tagged, other) = placed(
-                [(4, 4, 0)], [(4, 4, 0), (6, 6, 0)], use_full_observation=full, num_other_agents_observed=2
+                [(4, 4, 0)],
+                [(4, 4, 0), (6, 6, 0)],
+                **self.GAME,
+                use_full_observation=full,
+                num_other_agents_observed=3,
             )
             replicas = replicas_of(env)
             replicas.step(actions_of(env))
@@ -343,8 +351,8 @@ class TestObservations:
                 assert outcome.observations[tagger][12:14].tolist() == flags
             else:
                 assert not outcome.observations[tagged].any()
-                flags = outcome.observations[tagger][12:14]
-                assert flags.tolist() == [1.0, 0.0]  # only the other runner is left to be seen
+                flags = outcome.observations[tagger][18:21]
+                assert flags.tolist() == [1.0, 0.0, 0.0]  # only the other runner is left to be seen
 
 
 def test_keys_of_people_choose_the_extreme_changes_and_none_without_a_key():

@@ -93,20 +93,21 @@ def test_a_full_rollout_takes_no_more_steps(walkers: Callable[..., Any], backend
 
 
 @wd.device_function
-def near_the_end(timestep, env, length, steps_between_truncations):
-    timestep[env] = length - steps_between_truncations
+def near_the_end(timestep, env, episode_length, length):
+    timestep[env] = episode_length - length
 
 
 @wd.kernel
-def start_near_the_end(timestep, episode_length, steps_between_truncations):
+def start_near_the_end(timestep, episode_length, length):
     if cuda.threadIdx.x == 0:
-        near_the_end(timestep, cuda.blockIdx.x, episode_length, steps_between_truncations)
+        near_the_end(timestep, cuda.blockIdx.x, episode_length, length[0])
 
 
 @pytest.mark.parametrize("length", [1, 3])
 def test_every_truncation_has_final_observations(walkers: Callable[..., Any], backend: str, length: int) -> None:
     environment = walkers(ring_length=1000, episode_length=50)
     environment.reset = start_near_the_end  # so that episodes are `length` steps long
+    environment.length = np.array([length], np.int32)  # an array: the same kernel for all lengths
     environment.steps_between_truncations = length
     rollout = run(EnvWrapper(environment, 4, backend), 7)
     ends = [step % length == length - 1 for step in range(7)]
@@ -122,11 +123,13 @@ def test_every_truncation_has_final_observations(walkers: Callable[..., Any], ba
 
 
 def test_a_time_set_from_outside_does_no_harm(walkers: Callable[..., Any], backend: str) -> None:
-    env = EnvWrapper(walkers(ring_length=1000, episode_length=50), 4, backend)
-    rollout = env.allocate_rollout(6)
+    env = EnvWrapper(walkers(), 4, backend)
+    for tag in env.policy_tags:
+        env.logits(tag)[..., 1] = 100.0  # nobody moves, so that no episode terminates
+    rollout = env.allocate_rollout(5)
     assert len(rollout.final_observations) == 1
-    for _ in range(6):
-        env.ctx["timestep"].fill_(49)
+    for _ in range(5):
+        env.ctx["timestep"].fill_(4)
         env.step_rollout(rollout)
     assert rollout.truncated.all()
     assert (rollout.final_slot == 0).all()

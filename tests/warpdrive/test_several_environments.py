@@ -19,7 +19,7 @@ import warpdrive as wd
 STEPS = 20
 CASES: list[tuple[str, dict[str, Any], int]] = [
     ("tag_gridworld", CONFIGURATIONS["tag_gridworld"][0], 30),
-    ("tag_gridworld", {"num_taggers": 6, "grid_length": 9, "episode_length": 7}, 11),
+    ("tag_gridworld", {"episode_length": 7}, 11),
     ("tag_continuous", CONFIGURATIONS["tag_continuous"][0], 17),
     ("cartpole", CONFIGURATIONS["cartpole"][0], 300),
 ]

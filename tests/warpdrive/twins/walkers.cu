@@ -26,6 +26,6 @@ WD_KERNEL void random_start(int *position, unsigned int *rng, int ring_length) {
     position[wd_index(position, env, agent)] = wd_integer(rng, env, agent, ring_length);
 }
 
-WD_KERNEL void start_near_the_end(int *timestep, int episode_length, int steps_between_truncations) {
-    if (wd_agent() == 0) timestep[wd_env()] = episode_length - steps_between_truncations;
+WD_KERNEL void start_near_the_end(int *timestep, int episode_length, const int *length) {
+    if (wd_agent() == 0) timestep[wd_env()] = episode_length - length[0];
 }
