@@ -26,7 +26,10 @@ HIDDEN = f"{MODEL}.hidden=[12,9]"
 CASES = {
     "perceptron": ("cartpole", HIDDEN, f"{MODEL}.normalize_observations=true", f"{MODEL}.activation=elu"),
     "shared": ("cartpole", HIDDEN, f"{MODEL}.trunk=shared", f"{MODEL}.layer_norm=true", f"{MODEL}.activation=silu"),
-    "gru": ("cartpole_recurrent", f"{MODEL}.type=gru", f"{MODEL}.units=10", f"{MODEL}.hidden=[8]"),
+    "gru": (
+        *("cartpole_recurrent", f"{MODEL}.type=gru", f"{MODEL}.units=10", f"{MODEL}.hidden=[8]"),
+        f"{MODEL}.normalize_observations=true",
+    ),
     "lstm": ("cartpole_recurrent", f"{MODEL}.type=lstm", f"{MODEL}.units=6", f"{MODEL}.hidden=[8]"),
     "mingru": ("cartpole_recurrent", f"{MODEL}.type=mingru", f"{MODEL}.units=7", f"{MODEL}.hidden=[8]"),
     "action values": ("cartpole_pqn", HIDDEN),
@@ -76,7 +79,7 @@ def test_convolutions_are_those_of_pytorch_and_the_same_as_webassembly() -> None
 @pytest.mark.parametrize("case", ["gru", "masks"])
 def test_a_game_is_the_same_as_webassembly(make: Any, case: str) -> None:
     pytest.importorskip("wasmtime")
-    env, policies = make(*CASES[case], f"{MODEL}.normalize_observations=true")
+    env, policies = make(*CASES[case])
     games = [Game(env, policies), Game(env.like(env.num_envs, env.seed, env_backend=wasm_backend()), policies)]
     for _ in range(150):
         for game in games:

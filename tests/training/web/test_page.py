@@ -57,6 +57,15 @@ def file(page: WebPage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the file of the page of a game in turns, which red begins."""
+    path = tmp_path_factory.mktemp("pages") / "four.html"
+    env = wd.EnvWrapper(ConnectFour(starts="red"), env_backend="cpu")
+    path.write_text(web_page(env, {}, PageOptions("Four", "About", verified_steps=10)).html)
+    return path
+
+
 def ready(tab: Any) -> Any:
     tab.wait_for_function(READY)
     tab.evaluate("warpdrive.run(false)")
@@ -153,12 +162,9 @@ def test_fingers_hold_the_buttons_of_controls(file: Path, opened: Opened) -> Non
     assert values(tab, "actions").reshape(2, 3)[0, 1] == 0
 
 
-def test_a_game_in_turns_waits_for_people(tmp_path: Path, opened: Opened) -> None:  # noqa: F811
+def test_a_game_in_turns_waits_for_people(four: Path, opened: Opened) -> None:  # noqa: F811
     """Red begins: a key that is held is one move, after which yellow moves; a full column is no move."""
-    env = wd.EnvWrapper(ConnectFour(starts="red"), env_backend="cpu")
-    path = tmp_path / "page.html"
-    path.write_text(web_page(env, {}, PageOptions("Four", "About", verified_steps=10)).html)
-    tab = opened(path)
+    tab = opened(four)
     tab.wait_for_function(READY)
     tab.select_option("#speed", label="as fast as possible")
     tab.select_option("#first", "0")
@@ -178,24 +184,21 @@ def test_a_game_in_turns_waits_for_people(tmp_path: Path, opened: Opened) -> Non
     assert tab.evaluate("warpdrive.game.step") == 4
 
 
-def test_the_end_of_a_game_stays_until_somebody_presses_a_key(tmp_path: Path, opened: Opened) -> None:  # noqa: F811
-    """Red has two discs in a row after its second move; two people share the keys of a game in turns."""
-    env = wd.EnvWrapper(ConnectFour(starts="red", connect=2), env_backend="cpu")
-    path = tmp_path / "page.html"
-    path.write_text(web_page(env, {}, PageOptions("Four", "About", verified_steps=10)).html)
-    tab = opened(path)
+def test_the_end_of_a_game_stays_until_somebody_presses_a_key(four: Path, opened: Opened) -> None:  # noqa: F811
+    """Red has four discs in a row after its fourth move; two people share the keys of a game in turns."""
+    tab = opened(four)
     tab.wait_for_function(READY)
     tab.select_option("#first", "0")
     tab.select_option("#second", "1")
     tab.click("#restart")
-    for moves, key in enumerate("415", start=1):
+    for moves, key in enumerate("4151617", start=1):
         tab.keyboard.press(key)  # down and up before the next frame
         tab.wait_for_function(f"warpdrive.game.step === {moves}")
     tab.wait_for_function("document.querySelector('#state').textContent.includes('press a key')")
     tab.wait_for_timeout(1000)
-    assert values(tab, "discs").reshape(2, 6, 7)[0].sum() == 2
+    assert values(tab, "discs").reshape(2, 6, 7)[0].sum() == 4
     tab.keyboard.press("7", delay=1000)
-    tab.wait_for_function("warpdrive.game.step === 4")
+    tab.wait_for_function("warpdrive.game.step === 8")
     assert values(tab, "discs").sum() == 0
 
 
