@@ -150,7 +150,8 @@ class EnvWrapper:
         functions = kernel_functions(self.env, self.backend.language)
         self._binding = self._allocate(functions, reset_pool_size)
         self.reset_pool_size = int(self.ctx["reset.pool_size"].item())
-        self._launch_reset: dict[bool, Callable[[], None]] = {}  # keys: only selected replicas
+        self.ctx.zeros("reset.selected", (num_envs,), torch.bool)
+        self._launch_reset: Callable[[], None] | None = None
         self._launch_step: dict[tuple[bool, bool], Callable[[], None]] = {}  # keys: (draws actions, resets)
         self._launch_running_step: dict[bool, Callable[[], None]] = {}  # keys: resets
         self.reset()
@@ -173,12 +174,7 @@ class EnvWrapper:
         self._check_selection(where)
         if seed is not None:
             self._reseed(seed)
-        if where is None:
-            for name in ("rewards", "terminated", "truncated"):
-                self.ctx[name].zero_()
-            self._reset_replicas()
-        else:
-            self._reset_selected(where)
+        self._reset_replicas(where)
         return self._observations()
 
     def _reseed(self, seed: int) -> None:
@@ -194,18 +190,16 @@ class EnvWrapper:
             found = f"{where.dtype} {tuple(where.shape)}" if is_tensor else with_article(type(where).__name__)
             raise DefinitionError(f"where is {found}, expected a bool tensor ({self.num_envs},)")
 
-    def _reset_selected(self, where: torch.Tensor) -> None:
-        if "reset.selected" not in self.ctx:
-            self.ctx.zeros("reset.selected", (self.num_envs,), torch.bool)
-        self.ctx["reset.selected"].copy_(where)
-        self._reset_replicas(selected=True)
-
-    def _reset_replicas(self, selected: bool = False) -> None:
-        """Launch the reset of all replicas, or of those in ``reset.selected``."""
-        if selected not in self._launch_reset:
-            fused = fuse_reset(self.env, self._binding, selected)
-            self._launch_reset[selected] = fused.bind(self.backend, self.num_agents)
-        self._launch_reset[selected]()
+    def _reset_replicas(self, where: torch.Tensor | None = None) -> None:
+        """Launch the reset of all replicas, or of some: with the same kernel, so that only one is compiled."""
+        selected = self.ctx["reset.selected"]
+        if where is None:
+            selected.fill_(True)
+        else:
+            selected.copy_(where)
+        if self._launch_reset is None:
+            self._launch_reset = fuse_reset(self.env, self._binding, selected=True).bind(self.backend, self.num_agents)
+        self._launch_reset()
 
     def step(self, actions: Any = None) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Advance every replica by one step.
@@ -661,8 +655,9 @@ class EnvWrapper:
 
         Later calls of step or reset raise ``DefinitionError``.
         """
-        for launches in (self._launch_reset, self._launch_step, self._launch_running_step):
-            launches.clear()  # they refer to the arrays
+        self._launch_reset = None  # launches refer to the arrays
+        for launches in (self._launch_step, self._launch_running_step):
+            launches.clear()
         self.ctx.close()
 
     def _allocate(self, functions: KernelFunctions, pool_size: int | None) -> Binding:

@@ -262,7 +262,9 @@ def fuse_reset(environment: Environment, binding: Binding, selected: bool = Fals
         return fused
     fused.call(episode_log.is_done, result="chosen", terminated="reset.selected", truncated="reset.selected")
     with fused.when("chosen"):
-        _begin_step(fused)
+        fused.call(episode_log.begin_step)
+        if CONTINUED in binding.context:
+            fused.call(resetter.clear_continued)
         _choose_start(fused)
         _restart(fused, binding)
     return fused
