@@ -242,7 +242,7 @@ class _Reader:
 
     def booleans(self, count: int) -> np.ndarray:
         words = self.ints(count).view(np.uint32)
-        if not np.isin(words, (TRUE, FALSE)).all():
+        if not ((words == TRUE) | (words == FALSE)).all():
             raise ValueError(f"Expected a boolean of an ALE state at byte {self.place - 4 * count}, found {words}.")
         truths: np.ndarray = words == TRUE
         return truths

@@ -45,7 +45,10 @@ def subtract(registers, a, value, carry):
     different = a ^ value
     if registers[P] & FLAG_D:
         total = decimal(a) - decimal(value) - borrow
-        result = coded(total + 100 if total < 0 else total)
+        if total < 0:
+            total += 100
+        # digits above 9 are undefined, and may give less than 0: as in ale-py
+        result = coded(total) if total >= 0 else decimal(total & 0xFF)
         different = ~different  # V is undefined there; it is the one of an addition, as games rely on ale-py's
     set_overflow(registers, different & (a ^ result))
     return result, carry

@@ -4,6 +4,9 @@ A line of an object is 160 bits, in four words of 40 (``objects[object, word]``,
 the playfield. Objects collide where the conjunction of their bits is not zero, so that frames that are not displayed
 need no pixels. ``advance`` computes what the beam has passed, and before it the words of the objects whose registers
 have changed (bits of ``registers[CHANGED]``).
+
+Source: Stella Programmer's Guide (S. Wright, 1979), "The TIA", sections 4 (colours), 5 (playfield), 6 (players,
+missiles and ball), 9 (priorities) and 10 (collisions).
 """
 
 from __future__ import annotations

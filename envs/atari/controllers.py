@@ -1,7 +1,7 @@
 """Controllers: actions of one or two players as the levels of the console's input pins.
 
-Actions have ale-py's numbers, 0 to 17: see ``NAMES``. Source: Stella Programmer's Guide (S. Wright, 1979), sections on
-controllers and on the console switches.
+Actions have ale-py's numbers, 0 to 17: see ``NAMES``. Source: Stella Programmer's Guide (S. Wright, 1979), "The TIA",
+section 12, and "The PIA (6532)", sections 4 (console switches) and 5 (hand controllers).
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ def execute(
             value = _read(
                 ram, registers, objects, screen, address, data_bus, cycles, first_line, num_lines, drawn
             )  # fmt: skip
-            place, is_timer = pc & mask, address & riot.IS_TIMER == riot.INTIM
+            place, is_timer = pc & mask, address & riot.IS_TIMER == riot.TIMER_ADDRESS
             if is_timer and entry >> 7 & 0xF == ABSOLUTE and pc & 0x1000 and place < plain_end:
                 word = rom[registers[BANK] + place & 0x7FFF]
                 cycles, remaining, value = _wait_for_timer(registers, operation, word, pc, cycles, remaining, value)

@@ -10,7 +10,7 @@ import numpy as np
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.envs.atari import arithmetic, cartridge, decoded, frequent, riot, tia
+from warpdrive.envs.atari import addresses, arithmetic, cartridge, decoded, frequent, riot, tia
 from warpdrive.envs.atari.machine import (
     BANK,
     CYCLES,
@@ -119,7 +119,7 @@ def run(ram, registers, cartridge_ram, rom, objects, screen, kind, first_line, n
                 cartridge.write(cartridge_ram, address, result, kind)
             elif address & 0x280 == 0x80:
                 ram[address & 0x7F] = result
-            elif address & 0xBF == tia.WSYNC and cycles < frame_end:
+            elif address & 0xBF == addresses.WSYNC and cycles < frame_end:
                 cycles = tia.end_of_line(cycles)
             elif address & 0x80 or cycles >= frame_end or written[address & 0x3F] != result:
                 cycles = _write(

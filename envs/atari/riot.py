@@ -1,11 +1,13 @@
 """The 6532 (RIOT): I/O ports and the interval timer. Its RAM is the array ``ram``.
 
-Source: MOS 6532 data sheet; Stella Programmer's Guide (S. Wright, 1979), section "The PIA (6532)".
+Source: MOS 6532 data sheet; Stella Programmer's Guide (S. Wright, 1979), "The PIA (6532)", sections 2 (timer) and 4
+(ports).
 """
 
 from __future__ import annotations
 
 import warpdrive as wd
+from warpdrive.envs.atari import addresses
 from warpdrive.envs.atari.machine import (
     DDRA,
     SWCHA,
@@ -17,7 +19,7 @@ from warpdrive.envs.atari.machine import (
     TIMER_SHIFT,
 )
 
-INTIM, IS_TIMER = 0x284, 0x285
+TIMER_ADDRESS, IS_TIMER = 0x280 | addresses.INTIM, 0x285
 """Address of the timer, and the bits of an address below 0x1000 that select it."""
 
 
@@ -50,15 +52,15 @@ def time_of(registers, count):
 def read(registers, address, cycles):
     """Return the value of a port or of the timer."""
     place = address & 0x07
-    if place == 0:
+    if place == addresses.SWCHA:
         return registers[SWCHA]
-    if place == 1:
+    if place == addresses.SWACNT:
         return registers[DDRA]
-    if place == 2:
+    if place == addresses.SWCHB:
         return registers[SWCHB]
-    if place == 3:
+    if place == addresses.SWBCNT:
         return 0
-    if place == 4 or place == 6:
+    if place & addresses.TIMINT == addresses.INTIM:
         return timer(registers, cycles)
     ran_out = cycles - 1 - registers[TIMER_SET] >= registers[TIMER] << registers[TIMER_SHIFT]
     return 0x80 if ran_out and registers[TIMER_READ] == 0 else 0
@@ -68,7 +70,7 @@ def read(registers, address, cycles):
 def write(registers, address, value, cycles):
     """Write to a port, or start the timer with an interval of 1, 8, 64 or 1024 cycles."""
     if address & 0x04 == 0:
-        if address & 0x03 == 1:
+        if address & 0x03 == addresses.SWACNT:
             registers[DDRA] = value
     elif address & 0x10:
         interval = address & 0x03

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from paths import ROOT
 
 import warpdrive as wd
-from warpdrive.envs.atari import beam, frequent, games, machine, opcodes
+from warpdrive.envs.atari import ale_state, beam, frequent, games, machine, opcodes
 
 pytest.importorskip("ale_py", reason="the extra `atari` brings ale-py")
 sys.path.append(str(ROOT / "tools"))
@@ -108,6 +109,71 @@ def test_frequent_instructions_do_what_their_table_entries_say(kind: str, size: 
         emulate(kind, contents.astype(np.uint8).tobytes(), other, frames=3, on_gpu=True)
         for ours, theirs in zip(state, other, strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+def compare_program(ale: Any, code: list[int], state: ale_state.AleState) -> None:
+    """Compare registers, RAM and time after a program in RAM, which ends the frame with VSYNC, with those of ale-py."""
+    ends_frame = [0xA9, 2, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02, 0xA9, 0, 0x85, 0x00]
+    state.processor.pc = 0x80
+    state.riot.ram[: len(code) + len(ends_frame)] = code + ends_frame
+    ours, controllers = atari_check.Ours("pong", state, False), atari_check.Inputs("pong", state)
+    ram, registers, _ = ours.run(np.array([controllers.words(0)], np.int32))
+    ale.restoreState(atari_check.ale_py.ALEState(state.serialize()))
+    ale.act(0)
+    assert ram[0].tolist() == ale.getRAM().tolist(), bytes(code).hex(" ")
+    expected = wd.atari.from_ale(ale.cloneState())["registers"]
+    assert registers[0, : machine.CYCLES + 1].tolist() == expected[: machine.CYCLES + 1].tolist(), bytes(code).hex(" ")
+
+
+JUMPS = opcodes.BRANCH, opcodes.BRK, opcodes.JMP, opcodes.JSR, opcodes.RTI, opcodes.RTS, opcodes.JAM
+UNSTABLE = opcodes.ARR, opcodes.LAS, opcodes.SHA, opcodes.SHX, opcodes.SHY, opcodes.TAS
+STORED = [0x08, 0x85, 0xC4, 0x86, 0xC5, 0x84, 0xC6]
+"""PHP, STA, STX and STY."""
+
+
+def test_instructions_have_the_results_of_ale() -> None:
+    """Each one in all its modes, on random bytes."""
+    ale, random = atari_check.ale_console("pong", 0), np.random.default_rng(1)
+    serialized, target, pointer = ale.cloneState().serialize(), 0xB0, 0xC0
+    for opcode, entry in enumerate(opcodes.DECODED.tolist()):
+        operation, mode, length = entry & 0x7F, entry >> 7 & 0xF, entry >> 11 & 3
+        if operation in (*JUMPS, *UNSTABLE):
+            continue
+        state = ale_state.parse(serialized)
+        cpu, memory = state.processor, random.integers(0, 256, 128)
+        cpu.a, cpu.x, cpu.y = random.integers(0, 256, 3).tolist()
+        cpu.n, cpu.v, cpu.d, cpu.i, cpu.not_z, cpu.c = random.integers(0, 2, 6).astype(bool).tolist()
+        cpu.s = 0xF8
+        if operation == opcodes.TXS:
+            cpu.x = 0xF4
+        by_x = mode in (opcodes.ZERO_PAGE_X, opcodes.ABSOLUTE_X)
+        by_y = mode in (opcodes.ZERO_PAGE_Y, opcodes.ABSOLUTE_Y, opcodes.INDIRECT_Y)
+        address = (target - (cpu.x if by_x else cpu.y if by_y else 0)) & 0xFFFF
+        if mode in (opcodes.INDIRECT_X, opcodes.INDIRECT_Y):
+            memory[pointer - 0x80], memory[pointer - 0x7F] = address & 0xFF, address >> 8
+            address = pointer if mode == opcodes.INDIRECT_Y else (pointer - cpu.x) & 0xFF
+        elif mode == opcodes.IMMEDIATE:
+            address = int(random.integers(256))
+        state.riot.ram[:] = memory
+        compare_program(ale, [opcode, address & 0xFF, address >> 8][:length] + STORED, state)
+
+
+@pytest.mark.parametrize("opcode", [0x69, 0xE9])
+def test_digits_above_nine_are_added_and_subtracted_as_in_ale(opcode: int) -> None:
+    ale = atari_check.ale_console("pong", 0)
+    for a, value in ((0x16, 0xEF), (0x00, 0xFF), (0xAF, 0x0B), (0xFF, 0xFF)):
+        code = [0xF8, 0x38, 0xA9, a, opcode, value, *STORED]  # SED, SEC, LDA
+        compare_program(ale, code, ale_state.parse(ale.cloneState()))
+
+
+def test_an_input_without_a_paddle_is_high_if_ports_are_swapped() -> None:
+    """All of INPT0 to INPT5, with the capacitors of the paddles discharged, and before and after they are charged."""
+    ale = atari_check.ale_console("pong", 0)
+    reads = [byte for place in range(8, 14) for byte in (0xA5, place, 0x85, 0xE8 + place)]
+    wait = [0xA2, 200, 0x85, 0x02, 0xCA, 0xD0, 0xFB]
+    for vblank in (0x80, 0x00):
+        for before in ([], wait):
+            compare_program(ale, [0xA9, vblank, 0x85, 0x01, *before, *reads], ale_state.parse(ale.cloneState()))
 
 
 def test_another_action_is_a_difference() -> None:
