@@ -1,8 +1,11 @@
 """Find the bytes of an Atari game that hold score, lives and the end, by experiments with ale-py.
 
 ``python tools/atari_game.py asterix`` writes bytes into the console's memory and observes reward, lives and the end of
-the game after one frame. It prints the effect of each relevant byte, and proposes rows for `envs/atari/games.py`, which
+the game after one frame. It prints the effect of each relevant byte, and proposes a row of `envs/atari/games.py`, which
 `tools/atari_rules_check.py` then compares with ale-py. A byte is given by its address, 0x80 to 0xFF.
+
+The row is a beginning: it has the bytes that are clear in most states. Comparisons of several bytes, and start actions,
+are found by reading what is printed.
 """
 
 from __future__ import annotations
@@ -10,12 +13,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import ale_py
 import numpy as np
+
+from warpdrive.envs.atari import ale_state, games, machine
+from warpdrive.errors import nearest
 
 NOOP = 0
 RAM = 0x80
@@ -120,8 +127,8 @@ def screened(pokes: Pokes, values: Any) -> list[int]:
     ]
 
 
-def form(table: dict[int, int]) -> str | None:
-    """Return the arguments of a ``Term`` that has these values but for a constant, for all bytes but a few, or None."""
+def form(address: int, table: dict[int, int]) -> str | None:
+    """Return the ``Term`` that has these values of a byte, for all of them but a few, or None."""
     best: tuple[int, str] | None = None
     for bcd in (False, True):
         for mask in MASKS:
@@ -140,15 +147,17 @@ def form(table: dict[int, int]) -> str | None:
             others = {byte: value for byte, value in table.items() if value - weight * digits[byte] != constant}
             if not weight or len(others) > 8:
                 continue
-            text = f"Term({weight:g}, mask=0x{mask:02X}, shift={shift}, bcd={bcd}, plus={constant:g})"
+            text = f"Term(0x{address:02X}" + (f", {weight:g}" if weight != 1 else "")
+            text += (f", mask=0x{mask:02X}" if mask != 0xFF else "") + (f", shift={shift}" if shift else "")
+            text += (", bcd=True" if bcd else "") + (f", plus={constant:g}" if constant else "") + ")"
             text += f" except {table_text(others)}" if others else ""
             if best is None or number > best[0]:
                 best = number, text
     return best[1] if best else None
 
 
-def condition(table: dict[int, int]) -> str | None:
-    """Return the comparison that is true for the bytes with value 1, or None."""
+def condition(address: int, table: dict[int, int]) -> str | None:
+    """Return the ``Compare`` that is true for the values of a byte at which the table has 1, or None."""
     ends = {byte for byte, value in table.items() if value}
     for mask in MASKS:
         values = {byte & mask for byte in ends}
@@ -156,13 +165,16 @@ def condition(table: dict[int, int]) -> str | None:
             continue
         others = {byte & mask for byte in table} - values
         if len(values) == 1:
-            return f"Compare('==', {min(values)}, mask=0x{mask:02X})"
-        if len(others) == 1:
-            return f"Compare('!=', {min(others)}, mask=0x{mask:02X})"
-        if min(values) > max(others):
-            return f"Compare('>=', {min(values)}, mask=0x{mask:02X})"
-        if max(values) < min(others):
-            return f"Compare('<', {min(others)}, mask=0x{mask:02X})"
+            relation, value = "==", min(values)
+        elif len(others) == 1:
+            relation, value = "!=", min(others)
+        elif min(values) > max(others):
+            relation, value = ">=", min(values)
+        elif max(values) < min(others):
+            relation, value = "<", min(others)
+        else:
+            continue
+        return f'Compare(0x{address:02X}, "{relation}", {value}' + (f", mask=0x{mask:02X})" if mask != 0xFF else ")")
     return None
 
 
@@ -219,7 +231,7 @@ def describe(pokes: Pokes, address: int) -> list[Finding]:
         also = [RAM + i for i in np.nonzero(np.any(changed, axis=0))[0].tolist() if RAM + i != address]
         if what == "score":
             table = {byte: value - table[min(table)] for byte, value in table.items()}
-        term = (condition(table) if what == "over" else form(table)) or table_text(table)
+        term = (condition if what == "over" else form)(address, table) or table_text(table)
         line = f"{address:x} {what}: now {int(plain_ram[address - RAM]):x} -> {int(plain[place])}; {term}"
         line += (
             f"; also changed {' '.join(f'{a:x}' for a in also[:12])}{' ...' if len(also) > 12 else ''}" if also else ""
@@ -286,47 +298,75 @@ def equal_bytes(name: str, episodes: int, frames: int) -> list[str]:
     return [f"{text} in {share:.4f} of frames" for share, text in found[:4]]
 
 
-def mode_bytes(name: str) -> list[str]:
-    """Return the bytes that differ between modes after a reset."""
-    ale = console(name)
-    modes = ale.getAvailableModes()
-    rams = []
-    for mode in modes:
-        rams.append(console(name, 0, mode).getRAM())
-    table = np.array(rams, int)
-    lines = []
-    for i in range(SIZE):
-        if len(set(table[:, i].tolist())) == len(modes) > 1:
-            pairs = ", ".join(f"{mode}: {value:x}" for mode, value in zip(modes, table[:, i], strict=True))
-            lines.append(f"  {RAM + i:x}: {pairs}")
-    return lines
+def modes_by_byte(name: str) -> dict[int, dict[int, int]]:
+    """Return the bytes that differ between all modes after a reset: their values by mode."""
+    modes = console(name).getAvailableModes()
+    table = np.array([console(name, 0, mode).getRAM() for mode in modes], int)
+    different = [i for i in range(SIZE) if len(set(table[:, i].tolist())) == len(modes) > 1]
+    return {RAM + i: dict(zip(modes, table[:, i].tolist(), strict=True)) for i in different}
 
 
-def facts(name: str) -> list[str]:
-    """Return ale-py's properties of a game."""
+def row(name: str, terms: dict[str, list[str]], modes: dict[int, dict[int, int]]) -> str:
+    """Return a proposed row of the table of games.
+
+    Args:
+        name: Name of the ROM.
+        terms: Source text of terms of ``score`` and ``lives``, and of comparisons of ``over``.
+        modes: As :func:`modes_by_byte` returns.
+    """
     ale = console(name)
-    path = ale_py.roms.get_rom_path(name)
-    data = path.read_bytes()
-    return [
-        f"{name} md5={hashlib.md5(data).hexdigest()} size={len(data)} screen={ale.getScreenDims()}",
-        f"actions={tuple(a.value for a in ale.getMinimalActionSet())}",
-        f"modes={tuple(ale.getAvailableModes())} difficulties={tuple(ale.getAvailableDifficulties())}",
-        f"start: lives={ale.lives()} over={ale.game_over()}",
-    ]
+    state = ale_state.parse(ale.cloneState())
+    lines = state.tia.display_start - state.tia.frame_start, state.tia.display_stop - state.tia.display_start
+    first_line, height = (clocks // machine.CLOCKS_PER_LINE for clocks in lines)
+    before = state.paddles.tolist()
+    ale.act(ale_py.Action.RIGHT)
+    has_paddles = ale_state.parse(ale.cloneState()).paddles.tolist() != before
+    md5 = hashlib.md5(ale_py.roms.get_rom_path(name).read_bytes(), usedforsecurity=False).hexdigest()
+    actions = tuple(action.value for action in ale.getMinimalActionSet())
+    values: dict[str, str] = {
+        "md5": f'"{md5}"',
+        "cartridge": f'"{state.cartridge.kind}"',
+        "actions": "ALL_ACTIONS" if len(actions) == 18 else str(actions),
+        "score": f"({', '.join(terms['score'])},)" if terms["score"] else "()",
+    }
+    if terms["lives"]:
+        values["lives"] = f"({terms['lives'][0]},)"
+    values["over"] = f"({', '.join(f'({compare},)' for compare in terms['over'])},)" if terms["over"] else "()"
+    if len(ale.getAvailableModes()) > 1:
+        values["modes"] = str(tuple(ale.getAvailableModes()))
+        texts = [form(address, {byte: mode for mode, byte in table.items()}) for address, table in modes.items()]
+        values["mode"] = f"({next((text for text in texts if text and 'except' not in text), '')},)"
+    if len(ale.getAvailableDifficulties()) > 1:
+        values["difficulties"] = str(tuple(ale.getAvailableDifficulties()))
+    if has_paddles:
+        values["controller"] = '"paddles"'
+    if height == 250:
+        values["display"] = '"PAL"'
+    defaults = games.Game("", "", "", (), ())
+    values |= {"first_line": str(first_line)} if first_line != defaults.first_line else {}
+    values |= {"height": str(height)} if height != defaults.height else {}
+    return "\n".join(["    Game(", f'        "{name}",', *(f"        {k}={v}," for k, v in values.items()), "    ),"])
 
 
 def main() -> None:
     """Print the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="name of ale-py's ROM, such as asterix")
     parser.add_argument("--frames", type=int, default=6000, help="most frames of an episode")
     parser.add_argument("--states", type=int, default=2, help="saved states of a kind")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--verbose", action="store_true", help="print all effects of all bytes")
     options = parser.parse_args()
+    roms = ale_py.roms.get_all_rom_ids()
+    if options.name not in roms:
+        sys.exit(f"ale-py has no ROM {options.name!r}.{nearest(options.name, roms)}")
+    if not ale_py.ALEInterface.isSupportedROM(ale_py.roms.get_rom_path(options.name)):
+        sys.exit(f"ale-py has no rules for {options.name}, so that there is nothing to compare with")
     generator = np.random.default_rng(options.seed)
-    print("\n".join(facts(options.name)))
-    print("modes:", *mode_bytes(options.name), sep="\n")
+    ale = console(options.name)
+    print(f"{options.name}: lives at the start {ale.lives()}, over {ale.game_over()}")
+    modes = modes_by_byte(options.name)
+    print("modes:", *(f"  {address:x}: {table}" for address, table in modes.items()), sep="\n")
     print("ends:", *ends(options.name, 9, options.frames), sep="\n")
     print("lives:", *equal_bytes(options.name, 6, options.frames), sep="\n")
     counts: Counter[tuple[int, str, str]] = Counter()
@@ -346,9 +386,15 @@ def main() -> None:
                 if found.clear:
                     counts[found.address, found.what, found.term] += 1
     print(f"clear in at least a quarter of {screenings} states:")
-    for (address, what, term), number in sorted(counts.items(), key=lambda item: (item[0][1], item[0][0])):
+    terms: dict[str, list[str]] = {"score": [], "lives": [], "over": []}
+    addresses = set()
+    for (address, what, term), number in counts.most_common():
         if number * 4 >= screenings:
             print(f"  {address:x} {what} in {number}: {term}")
+            if (address, what) not in addresses and term.startswith(("Term", "Compare")) and "except" not in term:
+                addresses.add((address, what))
+                terms[what].append(term)
+    print("proposed row:", row(options.name, terms, modes), sep="\n")
 
 
 if __name__ == "__main__":

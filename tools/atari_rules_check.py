@@ -22,6 +22,7 @@ from atari_game import NOOP, RAM, STYLES, actions, console
 
 from warpdrive.envs.atari import ale_state, games, rules
 from warpdrive.envs.atari.games import Compare, Game
+from warpdrive.errors import DefinitionError
 
 SINGLE = [name for name in games.GAMES if ale_py.ALEInterface.isSupportedROM(ale_py.roms.get_rom_path(name))]
 """Games that ale-py plays; the others are for two, or only `multi-agent-ale-py` plays them."""
@@ -213,6 +214,13 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=6, help="most differences shown of a game")
     parser.add_argument("--two", action="store_true", help="compare two players (needs multi-agent-ale-py)")
     options = parser.parse_args()
+    try:
+        names = [games.game(name).name for name in options.names] or SINGLE
+    except DefinitionError as error:
+        sys.exit(str(error))
+    for name in names if not options.two else ():
+        if name not in SINGLE:
+            sys.exit(f"ale-py has no rules for {name}: compare it with --two")
     numbers = range(options.first, options.first + options.episodes)
     failed = False
     if options.two:
@@ -224,7 +232,7 @@ def main() -> int:
             print(*lines[: options.show], sep="\n", end="\n" if lines else "")
             failed |= bool(lines)
         return int(failed)
-    for name in options.names or SINGLE:
+    for name in names:
         game = games.game(name)
         counts, lines = [], []
         for kind in ("played", "written"):
