@@ -136,10 +136,15 @@ def to_ale(arrays: Mapping[str, np.ndarray], template: Any) -> AleState:
         The state: ``ale.restoreState(ale_py.ALEState(state.serialize()))`` continues from it.
 
     Raises:
-        DefinitionError: The console has another ROM than the template, or impossible values.
+        DefinitionError: The console has another ROM than the template, or impossible values, or an array has another
+            shape or is missing.
         TypeError, ValueError: As from :func:`.ale_state.parse`.
     """
     state = parse(template)
+    for name, size in (("ram", RAM_SIZE), ("registers", machine.SIZE), ("cartridge_ram", RAM_SIZE)):
+        found = f"has the shape {np.shape(arrays[name])}" if name in arrays else "is missing"
+        if name not in arrays or np.shape(arrays[name]) != (size,):
+            raise DefinitionError(f"'{name}' {found}, expected ({size},), as in env.state(0) or of wd.atari.from_ale")
     registers = np.asarray(arrays["registers"]).astype(np.int64)
     games.check_rom(registers, state.md5, "arrays")
     machine.check(registers, state.cartridge.kind, "arrays")

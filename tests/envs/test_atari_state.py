@@ -227,6 +227,21 @@ def test_a_console_of_another_game_is_no_state_of_the_template() -> None:
             to_ale(arrays, pong)
 
 
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"ram": np.zeros((2, 128), np.uint8)}, r"'ram' has the shape \(2, 128\), expected \(128,\)"),
+        ({"cartridge_ram": np.zeros(5, np.uint8)}, r"'cartridge_ram' has the shape \(5,\), expected \(128,\)"),
+        ({"registers": None}, r"'registers' is missing, expected \(72,\), as in env\.state\(0\)"),
+    ],
+)
+def test_arrays_of_several_consoles_or_without_registers_are_refused(changed: dict[str, Any], told: str) -> None:
+    state = game("pong").cloneState()
+    arrays = {name: array for name, array in (from_ale(state) | changed).items() if array is not None}
+    with pytest.raises(DefinitionError, match=told):
+        to_ale(arrays, state)
+
+
 def test_snapshots_of_another_game_or_with_impossible_values_are_refused() -> None:
     options = {"obs_type": "ram", "full_action_space": True}
     pong, breakout = (
