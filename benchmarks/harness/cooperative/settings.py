@@ -194,6 +194,8 @@ WITHIN_EPISODES = {
 }
 """More gradient steps, with which values bootstrapped after the time limit grow while returns fall."""
 MANY_REPLICAS = _many_replicas(160, 25, 500_000, 100_000, **WITHIN_EPISODES)
+TOLD = _many_replicas(160, 25, 500_000, 100_000)
+"""For a listener, whose values are bootstrapped after the time limit."""
 LARGE_FIELD = _many_replicas(256, 10, 1_600_000, 80_000)
 """For foraging's larger tasks."""
 REMEMBERING: Setting = {
@@ -257,6 +259,7 @@ CHANGES: dict[tuple[str, str], Setting] = {
         for algorithm in ("qmix", "vdn")
     },
     **{("mpe-adversary", algorithm): REMEMBERING for algorithm in ("qmix", "vdn")},
+    **{("mpe-speaker-listener", algorithm): TOLD for algorithm in ("qmix", "vdn")},
     ("mpe-adversary", "mappo"): DECEPTION | {"policy": DECEPTION["policy"] | OWN},
     ("mpe-speaker-listener", "ippo"): LANGUAGE_ALONE,
     ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
