@@ -385,7 +385,9 @@ class Atari(wd.Environment):
         idle = int(rng.integers(1, self.noop_max + 1)) if self.noop_max > 0 else 0
         pressed = [(action, 0, neutral) for action in self.pressed_on_reset for _ in range(self.shortest_skip)]
         self._play(machine_state, [(0, 0, neutral)] * idle + pressed)
-        return self._started(machine_state)
+        state = self._started(machine_state)
+        state["held"][0] = pressed[-1][0] if pressed else 0  # what a sticky first action repeats, as in ale-py
+        return state
 
     def begun(self, timer: int, memory: int = 0) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays of a console whose game has begun.

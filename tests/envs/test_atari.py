@@ -235,8 +235,9 @@ def test_fire_and_the_third_action_begin_an_episode(game: str, second: int | Non
     for action in () if second is None else (1, second):
         for _ in range(4):
             ale.act(action)
-    env = Atari(game, fire_on_reset=True, noop_max=0, obs_type="ram")
-    np.testing.assert_array_equal(env.initial_state(np.random.default_rng(0))["ram"], ale.getRAM())
+    state = Atari(game, fire_on_reset=True, noop_max=0, obs_type="ram").initial_state(np.random.default_rng(0))
+    np.testing.assert_array_equal(state["ram"], ale.getRAM())
+    assert state["held"] == (second or 0)  # the action that a sticky one repeats
 
 
 @pytest.mark.parametrize(("game", "address", "bits"), [("double_dunk", 0x80, 0x40), ("mario_bros", 0x80, 0x01)])
