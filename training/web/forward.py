@@ -37,8 +37,15 @@ Array = npt.NDArray[Any]
 _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 _GREEDY = np.float32(1e6)
 
+# activations are called: numba unrolls short loops, and only then inlines, which would make a copy for each unit
 
-@device_function
+
+@device_function(inline=False)
+def _tanh(x):  # type: ignore[no-untyped-def]
+    return wd_math.tanh(x)
+
+
+@device_function(inline=False)
 def _sigmoid(x):  # type: ignore[no-untyped-def]
     return _ONE / (_ONE + wd_math.exp(-x))
 
@@ -48,7 +55,7 @@ def _relu(x):  # type: ignore[no-untyped-def]
     return x if x > _ZERO else _ZERO
 
 
-@device_function
+@device_function(inline=False)
 def _elu(x):  # type: ignore[no-untyped-def]
     return x if x > _ZERO else wd_math.exp(x) - _ONE
 
@@ -65,7 +72,7 @@ _NAMES: dict[str, Any] = {
     "max": max,
     "cuda": cuda,
     "np": np,
-    "tanh": wd_math.tanh,
+    "tanh": _tanh,
     "sqrt": wd_math.sqrt,
     "relu": _relu,
     "elu": _elu,
