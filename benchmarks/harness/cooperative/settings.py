@@ -194,6 +194,16 @@ WITHIN_EPISODES = {
 }
 """More gradient steps, with which values bootstrapped after the time limit grow while returns fall."""
 MANY_REPLICAS = _many_replicas(160, 25, 500_000, 100_000, **WITHIN_EPISODES)
+COVERAGE_STEPS = 5 * MILLION
+COVERAGE: Setting = MANY_REPLICAS | {
+    "steps": COVERAGE_STEPS,
+    "policy": MANY_REPLICAS["policy"]
+    | {
+        "lr": [[0, 3e-3], [COVERAGE_STEPS, 1e-4]],
+        "gamma": 0.9,
+        "model": {"hidden": [128, 128], **ACTIVATION, **UNIFORM},
+    },
+}
 TOLD = _many_replicas(160, 25, 500_000, 100_000)
 """For a listener, whose values are bootstrapped after the time limit."""
 LARGE_FIELD = _many_replicas(256, 10, 1_600_000, 80_000)
@@ -252,7 +262,8 @@ CHANGES: dict[tuple[str, str], Setting] = {
             "overcooked-forced_coordination": _exploring(6 * MILLION),
         }.items()
     },
-    **{(task, algorithm): MANY_REPLICAS for task in ("mpe-spread", "mpe-tag") for algorithm in ("qmix", "vdn")},
+    **{("mpe-spread", algorithm): COVERAGE for algorithm in ("qmix", "vdn")},
+    **{("mpe-tag", algorithm): MANY_REPLICAS for algorithm in ("qmix", "vdn")},
     **{
         (f"lbf-{task}", algorithm): LARGE_FIELD
         for task in ("10x10-3p-3f", "10x10-3p-3f-2s", "15x15-3p-5f", "15x15-4p-3f", "15x15-4p-5f")
