@@ -142,8 +142,9 @@ def to_ale(arrays: Mapping[str, np.ndarray], template: Any) -> AleState:
     """
     state = parse(template)
     for name, size in (("ram", RAM_SIZE), ("registers", machine.SIZE), ("cartridge_ram", RAM_SIZE)):
-        found = f"has the shape {np.shape(arrays[name])}" if name in arrays else "is missing"
-        if name not in arrays or np.shape(arrays[name]) != (size,):
+        shape = np.shape(arrays[name]) if name in arrays else None
+        if shape != (size,):
+            found = "is missing" if shape is None else f"has the shape {shape}"
             raise DefinitionError(f"'{name}' {found}, expected ({size},), as in env.state(0) or of wd.atari.from_ale")
     registers = np.asarray(arrays["registers"]).astype(np.int64)
     games.check_rom(registers, state.md5, "arrays")
