@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +106,7 @@ def play_matches(
     episodes: int,
     seed: int | None = None,
     deterministic: bool = False,
+    on_match: Callable[[Match], object] = lambda match: None,
 ) -> list[Match]:
     """Play the matches of pairs of players in the environment of ``trainer``.
 
@@ -115,6 +116,7 @@ def play_matches(
         episodes: Number of episodes for each pair, tag and side.
         seed: Seed of start states and sampling; None: derived from the run's seed.
         deterministic: If True, take the most probable action instead of sampling.
+        on_match: Called with each match once it has been played.
 
     Returns:
         The matches.
@@ -152,6 +154,7 @@ def play_matches(
             won, drawn = (float(outcome.double().mean()) for outcome in (ours > theirs, ours == theirs))
             means = float(ours.mean()), float(theirs.mean())
             matches.append(Match(one.name, other.name, tag, len(ours), *means, won, drawn))
+            on_match(matches[-1])
     return matches
 
 

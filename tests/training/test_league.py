@@ -12,7 +12,7 @@ from resuming import changed_manifest
 
 from warpdrive.errors import CheckpointError, WarpDriveError
 from warpdrive.training.cli.main import main
-from warpdrive.training.league import load_player, play_matches, ratings
+from warpdrive.training.league import Match, load_player, play_matches, ratings
 from warpdrive.training.opponents.elo import expected_score, league_ratings, performance_rating
 from warpdrive.training.trainer import Trainer
 
@@ -55,11 +55,13 @@ def players(sections: Sections, trainer_of: TrainerOf) -> tuple[Trainer, Any, An
 
 
 def test_the_better_policy_wins_in_either_place(
-    players: tuple[Trainer, Any, Any], capsys: pytest.CaptureFixture[str]
+    players: tuple[Trainer, Any, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer, strong, weak = players
     one, other = load_player(strong), load_player(weak)
-    matches = play_matches(trainer, [(one, other)], 40)
+    reported: list[Match] = []
+    matches = play_matches(trainer, [(one, other)], 40, on_match=reported.append)
+    assert reported == matches
     mirrored = play_matches(trainer, [(other, one)], 40)
     assert [match.tag for match in matches] == ["even", "odd"]
     for match, mirror in zip(matches, mirrored, strict=True):
@@ -78,6 +80,14 @@ def test_the_better_policy_wins_in_either_place(
     assert "Elo ratings" in capsys.readouterr().out
     assert main(["evaluate", str(strong), str(weak), "--episodes", "10"]) == 0
     assert capsys.readouterr().out.count("trained even and odd") == 2
+
+    def interrupted(*_: Any, on_match: Callable[[Match], object], **__: Any) -> None:
+        on_match(matches[0])
+        raise WarpDriveError("interrupted")
+
+    monkeypatch.setattr("warpdrive.training.cli.evaluate.play_matches", interrupted)
+    assert main(["evaluate", str(strong), str(weak), "--league"]) == 2
+    assert f"{100 * matches[0].won:.0f} %" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from warpdrive.terminal import is_quiet, plain
 from warpdrive.training.checkpoint.checkpoint import Which
 from warpdrive.training.cli.comparison import Measurement, comparison_table, measurement
 from warpdrive.training.cli.printing import in_words, make_console
-from warpdrive.training.league import load_player, match_table, play_matches, rating_table, ratings
+from warpdrive.training.league import Match, load_player, match_table, play_matches, rating_table, ratings
 from warpdrive.training.trainer import Trainer
 
 
@@ -35,9 +35,9 @@ def run(options: argparse.Namespace) -> int:
                 )
             measurements.append(measurement(trainer.config, random, result, each if several else ""))
             meaning = in_words(trainer.env.env)
-            if several and not is_quiet():
+            if several:
                 returns = ", ".join(f"return of {tag} {value:.2f}" for tag, value in result.mean_return.items())
-                print(plain(f"{each}: {returns}"), file=sys.stderr, flush=True)
+                _print_progress(f"{each}: {returns}")
     finally:  # results of the runs before one that fails or is interrupted
         if measurements:
             console.print(comparison_table(measurements, meaning))
@@ -58,9 +58,24 @@ def _compete(options: argparse.Namespace, which: Which) -> int:
     else:
         pairs = [(players[one], players[other]) for one in options.runs for other in options.against if one != other]
     episodes = options.episodes or trainer.evaluations.num_episodes
-    matches = play_matches(trainer, pairs, episodes, deterministic=options.deterministic)
-    console.print(match_table(matches))
+    matches: list[Match] = []
+
+    def report(match: Match) -> None:
+        matches.append(match)
+        if len(pairs) > 1:
+            _print_progress(f"{match.one} against {match.other} as {match.tag}: score {match.score:.2f}")
+
+    try:
+        play_matches(trainer, pairs, episodes, deterministic=options.deterministic, on_match=report)
+    finally:  # matches before one that fails or is interrupted
+        if matches:
+            console.print(match_table(matches))
     if options.league:
         console.print()
         console.print(rating_table(names, ratings(names, matches)))
     return 0
+
+
+def _print_progress(line: str) -> None:
+    if not is_quiet():
+        print(plain(line), file=sys.stderr, flush=True)
