@@ -32,7 +32,7 @@ def whole(name: str, value: Any, at_least: int, at_most: int = LARGEST_INT) -> i
     """
     if not _is_whole(value) or not at_least <= value <= at_most:
         bound = f"of {at_least} or more" if at_most == LARGEST_INT else f"from {at_least} to {at_most}"
-        _refuse(name, value, f"a whole number {bound}")
+        _refuse(name, value, f"{at_least}" if at_least == at_most else f"a whole number {bound}")
     return int(value)
 
 
@@ -66,6 +66,8 @@ def real(
             *([f"of {at_least:g} or more"] if at_least > -math.inf else []),
             *([f"of {at_most:g} or less"] if at_most < math.inf else []),
         ]
+        if -math.inf < at_least and at_most < math.inf:
+            bounds = [f"from {at_least:g} to {at_most:g}"]
         _refuse(name, value, f"a finite number {' and '.join(bounds)}".rstrip())
     return float(value)
 

@@ -39,6 +39,11 @@ KEYS = (
     "cook_time", "recipe_values", "recipe_times", "onion_value", "tomato_value", "onion_time", "tomato_time",
     "num_items_for_soup",
 )  # fmt: skip
+ELSEWHERE = {
+    "start_state": "Start states are not supported: write the state into the arrays of the replicas.",
+    "old_dynamics": "It is a parameter of the environment.",
+}
+"""What to do instead of keys that the package has."""
 ONION_SOUP = [{"ingredients": ["onion"] * 3}]
 MIXED = {
     "start_all_orders": [
@@ -126,9 +131,8 @@ def kitchen(layout: Any, overwritten: Any) -> Kitchen:
     given = {**_layout(layout), **_mapping("params_to_overwrite", overwritten)}
     for key in given:
         if key not in KEYS:
-            raise DefinitionError(
-                f"layout has the key {shown(key)}, expected one of {', '.join(KEYS)}.{did_you_mean(str(key), KEYS)}"
-            )
+            hint = f" {ELSEWHERE[key]}" if key in ELSEWHERE else did_you_mean(str(key), KEYS)
+            raise DefinitionError(f"layout has the key {shown(key)}, expected one of {', '.join(KEYS)}.{hint}")
     rows, starts = _grid(given.get("grid"))
     orders = _recipes("start_all_orders", given.get("start_all_orders"))
     bonus = _recipes("start_bonus_orders", given.get("start_bonus_orders"))
@@ -142,7 +146,8 @@ def kitchen(layout: Any, overwritten: Any) -> Kitchen:
     for onions, tomatoes in np.ndindex(4, 4):
         in_orders, in_bonus = ((onions, tomatoes) in recipes for recipes in (all_orders, bonus))
         value[number(onions, tomatoes)] *= (factor if in_bonus else 1) if in_orders else 0
-    shaping = _mapping("rew_shaping_params", given.get("rew_shaping_params")) or SHAPING
+    given_shaping = given.get("rew_shaping_params")
+    shaping = SHAPING if given_shaping is None else _mapping("rew_shaping_params", given_shaping)
     names = {*shaping} - {*UNUSED_SHAPING}
     if names != {*SHAPING}:
         raise DefinitionError(

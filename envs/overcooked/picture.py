@@ -31,6 +31,8 @@ OF_THING = 2 + kitchen.MOST_INGREDIENTS
 """Shapes of an object: a dish, and the ingredients of its soup."""
 OF_POT = 1 + kitchen.MOST_INGREDIENTS
 SHAPES = 3 + OF_THING
+OF_ORDER = 1.9
+"""Width of an order above the kitchen, and smaller if there is no room for all."""
 FAR = np.array(
     [[[0, 0], [0, 0], [0, 0]], [[0, 1], [0, -1], [0, 0]], [[0, 1], [-0.866, -0.5], [0.866, -0.5]]], np.float32
 )
@@ -179,12 +181,12 @@ def _ingredients(recipe: int, x: float, y: float, radius: float) -> list[Polygon
 def _orders(env: Overcooked) -> tuple[list[Polygon], list[Text]]:
     """Return the orders that have a value: ingredients and reward, from left to right above the kitchen."""
     polygons, texts = [], []
-    y, x = float(env.height), -0.35
-    step = min(1.9, (env.view[1] - env.view[0]) / max(len(env.kitchen.orders), 1))
+    y, x = float(env.height), env.view[0] + 0.15
+    size = min(1.0, (env.view[1] - x) / (OF_ORDER * len(env.kitchen.orders)))
     for onions, tomatoes in env.kitchen.orders:
-        recipe = kitchen.number(onions, tomatoes)
-        polygons += [drawing.disc(x + 0.3, y, 0.3, wd.draw.GROUND, wd.draw.GREY, 0.04)]
-        polygons += _ingredients(recipe, x + 0.3, y, 0.11)
-        texts.append(Text(x + 0.95, y, f"{env.recipe_value[recipe]:g}", 0.36, wd.draw.INK))
-        x += step
+        recipe, middle = kitchen.number(onions, tomatoes), x + 0.3 * size
+        polygons += [drawing.disc(middle, y, 0.3 * size, wd.draw.GROUND, wd.draw.GREY, 0.04)]
+        polygons += _ingredients(recipe, middle, y, 0.11 * size)
+        texts.append(Text(x + 0.95 * size, y, f"{env.recipe_value[recipe]:g}", 0.36 * size, wd.draw.INK))
+        x += OF_ORDER * size
     return polygons, texts

@@ -158,6 +158,18 @@ def test_values_and_times_of_recipes():
     assert (Overcooked(params_to_overwrite={"delivery_reward": 7, "start_all_orders": []}).recipe_value > 0).sum() == 9
 
 
+def test_orders_do_not_overlap_in_pictures():
+    """A kitchen of 5 columns with all nine orders. Digits are at most 0.7 of their height wide."""
+    env = Overcooked(params_to_overwrite={"start_all_orders": []})
+    scene = env.scenery({})
+    ends_of_values = [text.x + 0.7 * text.size for text in scene.texts if text.text == "20"]
+    tops = [thing.points for thing in scene.polygons if thing.edge == wd.draw.GREY and thing.points[:, 1].max() > 4]
+    plates = [(points[:, 0].min(), points[:, 0].max()) for points in tops]
+    assert len(plates) == len(ends_of_values) == 9
+    lefts = [left for left, _ in plates[1:]] + [env.view[1]]
+    assert all(right < end < left for (_, right), end, left in zip(plates, ends_of_values, lefts, strict=True))
+
+
 RANDOM = {"random_start_positions": True, "random_objects": 0.5}
 """Parameters of two tests, so that they are compiled once."""
 
@@ -234,7 +246,11 @@ def test_shaping_can_be_annealed():
         ),
         ({"encoding": np.array(["pixels", "state"])}, "encoding is array(['pixels', 'state']"),
         ({"encoding": "pixels"}, "encoding is 'pixels', expected one of lossless_state_encoding, featurize_state"),
-        ({"random_objects": 2}, "random_objects is 2"),
+        ({"random_objects": 2}, "random_objects is 2, but it must be a finite number from 0 to 1."),
+        ({"params_to_overwrite": {"num_items_for_soup": 4}}, "num_items_for_soup is 4, but it must be 3."),
+        ({"params_to_overwrite": {"start_state": {}}}, "num_items_for_soup. Start states are not supported"),
+        ({"params_to_overwrite": {"old_dynamics": True}}, "num_items_for_soup. It is a parameter of the environment."),
+        ({"params_to_overwrite": {"rew_shaping_params": {}}}, "rew_shaping_params has the keys [], expected"),
     ],
 )
 def test_invalid_parameters(parameters, message):
