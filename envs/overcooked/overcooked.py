@@ -480,7 +480,8 @@ class Overcooked(wd.Environment):
             `start_all_orders` and `start_bonus_orders` (lists of `{"ingredients": ["onion", ...]}`; by default all
             recipes of 1 to 3 ingredients, and none), `order_bonus`, `rew_shaping_params`, and the values and times of
             recipes: `delivery_reward` and `cook_time` for all, `recipe_values` and `recipe_times` for each order, or
-            `onion_value`, `tomato_value`, `onion_time` and `tomato_time` for each ingredient.
+            `onion_value`, `tomato_value`, `onion_time` and `tomato_time` for each ingredient. As in the package, if one
+            number for all recipes or for an ingredient is 0, every recipe has the default of 20.
 
     Raises:
         DefinitionError: If an argument has the wrong type or is out of range, or a layout is invalid.

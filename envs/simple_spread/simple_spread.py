@@ -203,7 +203,8 @@ class SimpleSpread(dynamics.ParticleWorld):
     ## Episode End
 
     - Termination: never, or with `terminate_on_success` when there is an agent within 0.1 of each landmark.
-    - Truncation: after `episode_length` steps.
+    - Truncation: after `episode_length` steps. If the last step also terminates the episode, `mpe2` reports only the
+      truncation.
 
     ## Arguments
 

@@ -253,7 +253,8 @@ class SimpleTag(dynamics.ParticleWorld):
     ## Episode End
 
     - Termination: never, or with `terminate_on_success` when adversaries touch all good agents.
-    - Truncation: after `episode_length` steps.
+    - Truncation: after `episode_length` steps. If the last step also terminates the episode, `mpe2` reports only the
+      truncation.
 
     ## Arguments
 

@@ -526,10 +526,10 @@ class Smax(wd.Environment):
     other apart once.
 
     With `smacv2_position_generation` one of two arrangements is sampled: allies anywhere in the left half and enemies
-    mirrored; or a random team within 2 of the centre and each unit of the other team within 2 of one of four points,
-    which are random on the lines from the centre to the corners. With `smacv2_unit_type_generation` types of allies are
-    random, and enemies have the same; the types of enemies beyond the number of allies are random as well (in `jaxmarl`
-    these are marines, by an error).
+    mirrored, those beyond the number of allies anywhere in the right half; or a random team within 2 of the centre and
+    each unit of the other team within 2 of one of four points, which are random on the lines from the centre to the
+    corners. With `smacv2_unit_type_generation` types of allies are random, and enemies have the same; the types of
+    enemies beyond the number of allies are random as well (in `jaxmarl` these are marines, by an error).
 
     ## Episode End
 
