@@ -3,9 +3,10 @@
     python tools/gather_wheels.py                         # into wheels/, for Python 3.12 on Linux x86-64
     python tools/gather_wheels.py --present pip-list.txt  # what `pip list` printed there need not be carried
 
-The machine is taken to have PyTorch, numba, numba-cuda, and what these need. With a CUDA toolkit here (`nvcc`) and an
-interpreter of the machine's Python version, PyCUDA's wheel is built as well, which is published as source only. There,
-`make gpu-test` and `make gpu-benchmark` install what is in the folder and missing.
+Gathered are the dependencies of WarpDrive, pytest and setuptools; tests that compare with other libraries are skipped
+there. The machine is taken to have PyTorch, numba, numba-cuda, and what these need. With a CUDA toolkit here (`nvcc`)
+and an interpreter of the machine's Python version, PyCUDA's wheel is built as well, which is published as source only.
+There, `make gpu-test` and `make gpu-benchmark` install what is in the folder and missing.
 """
 
 from __future__ import annotations
@@ -21,12 +22,10 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from packaging.requirements import Requirement
-
 if sys.version_info < (3, 11):
     raise SystemExit("wheels are gathered with Python 3.11 or newer: make PYTHON=python3.12 gpu-wheels")
 
-import tomllib
+from install_offline import Requirement, plain, requirements
 
 PROJECT = Path(__file__).parents[1]
 PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (39, 35, 34, 31, 28, 27, 24, 17, 12, 5)]
@@ -36,12 +35,6 @@ PRESENT = {
     *("sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"),
 }
 """Packages assumed to be installed, in addition to all whose names begin with ``cuda-`` or ``nvidia-``."""
-LEFT_AT_HOME = ("nbclient", "nbformat", "ipykernel", "jupytext", "build", "imageio-ffmpeg", "pytest-xdist", "mpe2")
-LEFT_AT_HOME += ("lbforaging", "onnx", "onnxscript", "onnxruntime", "lightning", "optuna", "torchrl")
-"""Packages of the extra `test` that are not needed there: notebooks are not run, packages not built, films not written;
-one process has the GPU; comparisons with `mpe2`, which depends on pygame, and with `lbforaging` are made elsewhere, as
-exports are.
-"""
 NEEDED_BY_PYCUDA = ("pytools", "platformdirs", "mako", "siphash24")
 MAX_MEGABYTES = 60
 PYCUDA = "pycuda"
@@ -73,28 +66,23 @@ def main() -> None:
 
 
 def _names_in(pip_list: str) -> set[str]:
-    return {_plain(words[0]) for line in pip_list.splitlines() if (words := re.split(r"[\s=]+", line.strip()))[0]}
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return {plain(words[0]) for line in pip_list.splitlines() if (words := re.split(r"[\s=]+", line.strip()))[0]}
 
 
 def _gather(folder: Path, python: str, present: set[str]) -> None:
     """Download the wheels that WarpDrive and its tests need and the machine lacks, level by level of dependencies."""
-    described = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    wanted = [*described["dependencies"], *described["optional-dependencies"]["test"], *NEEDED_BY_PYCUDA]
-    known = present | set(LEFT_AT_HOME)
+    wanted = [*map(str, requirements().values()), *NEEDED_BY_PYCUDA]
+    known = set(present)
     while wanted := [text for text in wanted if _is_lacking(text, known, python)]:
-        known |= {_plain(Requirement(text).name) for text in wanted}
+        known |= {plain(Requirement(text).name) for text in wanted}
         before = set(folder.glob("*.whl"))
-        print(f"downloading {', '.join(sorted(_plain(Requirement(text).name) for text in wanted))}", flush=True)
+        print(f"downloading {', '.join(sorted(plain(Requirement(text).name) for text in wanted))}", flush=True)
         _download([str(_without_marker(text)) for text in wanted], folder, python)
         wanted = [text for wheel in set(folder.glob("*.whl")) - before for text in _requirements_of(wheel)]
 
 
 def _is_lacking(text: str, known: set[str], python: str) -> bool:
-    requirement, name = Requirement(text), _plain(Requirement(text).name)
+    requirement, name = Requirement(text), plain(Requirement(text).name)
     environment = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
     environment |= {
         "sys_platform": "linux",

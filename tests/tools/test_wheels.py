@@ -49,6 +49,7 @@ def test_what_is_needed_is_gathered_with_what_that_needs(tmp_path: Path, monkeyp
     gather_wheels._gather(tmp_path, "3.12", gather_wheels.PRESENT | {"rich"})
     assert {"gymnasium", "pydantic", "pytest", "siphash24", "matplotlib"} <= set(asked[0])
     assert {"torch", "numba", "numpy", "numba-cuda", "cuda-toolkit", "rich", "nbclient"}.isdisjoint(asked[0])
+    assert "warpdrive" not in asked[0]  # the extra `test` names another extra
     assert [sorted(names) for names in asked[1:]] == [["farama-notifications", "pluggy"]]
 
 
