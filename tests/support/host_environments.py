@@ -6,9 +6,11 @@ from typing import ClassVar
 
 import gymnasium
 import numpy as np
+import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from pettingzoo import ParallelEnv
+
+ParallelEnv = pytest.importorskip("pettingzoo").ParallelEnv
 
 
 class Chain(gymnasium.Env):

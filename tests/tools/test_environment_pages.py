@@ -16,6 +16,7 @@ import warpdrive as wd
 sys.path.append(str(ROOT / "tools"))
 environment_pages = importlib.import_module("environment_pages")
 
+pytest.importorskip("ale_py", reason="the page of `atari` needs a ROM, of the extra `atari`")
 PAGES = dict(environment_pages.pages())
 SECTIONS = [
     "Description",
