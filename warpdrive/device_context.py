@@ -301,7 +301,9 @@ class DeviceContext:
             raise DefinitionError(message)
         try:
             return torch.zeros(*shape, dtype=dtype, device=self.device)
-        except RuntimeError as error:  # raised by PyTorch when an allocation fails, on any device
+        except RuntimeError as error:
+            if self.device.type == "cuda" and not isinstance(error, torch.cuda.OutOfMemoryError):
+                raise  # such as the fault of a kernel that was launched earlier
             raise DefinitionError(message) from error
 
     def _padded(self, declaration: _Declaration) -> int:

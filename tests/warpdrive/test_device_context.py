@@ -175,3 +175,14 @@ def test_too_much_memory_is_refused_before_it_is_taken() -> None:
     context.declare("position", (110, 2), np.float32)
     with pytest.raises(DefinitionError, match=r"the state of the replicas needs 901120.0 GiB .* use fewer replicas"):
         context.allocate()
+
+
+def test_only_a_lack_of_memory_is_reported_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for found, expected in ((torch.cuda.OutOfMemoryError, DefinitionError), (RuntimeError, RuntimeError)):
+
+        def zeros(*shape: int, error: type[RuntimeError] = found, **options: Any) -> torch.Tensor:
+            raise error("CUDA error: an illegal memory access was encountered")
+
+        monkeypatch.setattr(torch, "zeros", zeros)
+        with pytest.raises(expected):
+            DeviceContext("cuda").zeros("x", (3,), torch.float32)
