@@ -64,6 +64,7 @@ class Device:
         driver.call(what, "cuDevicePrimaryCtxRetain", context, handle)
         self.context = context.value
         self._functions: dict[tuple[str, str], Function] = {}
+        self._allowed_shared_bytes: dict[int, int] = {}
 
     @contextmanager
     def in_context(self) -> Iterator[None]:
@@ -121,13 +122,19 @@ class Device:
         )
 
     def allow_shared_bytes(self, function: Function, dynamic: int) -> None:
-        """Allow a kernel this many bytes of dynamic shared memory, as required beyond a total of 48 KiB."""
+        """Allow a kernel at least this many bytes of dynamic shared memory, as required beyond a total of 48 KiB.
+
+        The limit is never lowered: another launch of the kernel may have more.
+        """
         what = (
             f"kernel '{function.name}' cannot have {dynamic} bytes of dynamic shared memory in addition to its "
             f"{function.shared_bytes} static ones on GPU {self.index}"
         )
-        with self.in_context():
-            self.driver.call(what, "cuFuncSetAttribute", function.handle, MAX_DYNAMIC_SHARED_BYTES, dynamic)
+        with _ONE_AT_A_TIME:
+            if dynamic > self._allowed_shared_bytes.get(function.handle, 0):
+                with self.in_context():
+                    self.driver.call(what, "cuFuncSetAttribute", function.handle, MAX_DYNAMIC_SHARED_BYTES, dynamic)
+                self._allowed_shared_bytes[function.handle] = dynamic
 
     def resident_blocks(self, function: Function, threads: int, dynamic_shared_bytes: int = 0) -> int:
         """Return the occupancy: the number of blocks of this size that a multiprocessor runs concurrently.

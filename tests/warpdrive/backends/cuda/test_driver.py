@@ -204,6 +204,13 @@ def test_much_shared_memory_is_asked_for_once(fake_gpu, launch_of):
     assert [line for line in fake_gpu.log if line.startswith("attribute")] == ["attribute 8 of 0x1010 is 9216"]
 
 
+def test_a_launch_with_less_shared_memory_leaves_an_earlier_one_what_it_needs(fake_gpu, launch_of):
+    for wanted in (90, 60, 100):
+        launch_of(shared_bytes=wanted << 10)
+    allowed = [line.split()[-1] for line in fake_gpu.log if line.startswith("attribute")]
+    assert allowed == [str(90 << 10), str(100 << 10)]
+
+
 def test_more_shared_memory_than_there_is_is_told(fake_gpu, launch_of):
     fake_gpu.set(cuFuncSetAttribute=1)
     with pytest.raises(BackendError, match=r"'step' cannot have 300000 bytes of dynamic shared memory .*INVALID_VALUE"):
