@@ -154,10 +154,30 @@ def _cuda_library(name: str) -> CudaLibrary | None:
     """Return the library that numba-cuda and cuda-bindings would load, or None if they would find none."""
     try:
         pathfinder: Any = importlib.import_module("cuda.pathfinder")
-        path = str(pathfinder.load_nvidia_dynamic_lib(name).abs_path)
+        try:
+            found = pathfinder.load_nvidia_dynamic_lib(name)
+        except Exception:
+            if not _set_cuda_home():
+                raise
+            found = pathfinder.load_nvidia_dynamic_lib(name)
+        path = str(found.abs_path)
     except Exception:
         return None
     return CudaLibrary(_library_version(name, path), path)
+
+
+def _set_cuda_home() -> bool:
+    """Set ``$CUDA_HOME`` to the CUDA toolkit; return False if it is set already, or there is none.
+
+    Without it, NVVM of a toolkit is not found, since it is in none of the dynamic linker's directories. The toolkit is
+    the one that PyTorch would take for its extensions.
+    """
+    compiler = shutil.which("nvcc")
+    toolkit = Path(compiler).resolve().parents[1] if compiler else Path("/usr/local/cuda")
+    if {"CUDA_HOME", "CUDA_PATH"} & os.environ.keys() or not (toolkit / "nvvm").is_dir():
+        return False
+    os.environ["CUDA_HOME"] = str(toolkit)
+    return True
 
 
 def _library_version(name: str, path: str) -> str | None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import sys
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -292,3 +296,27 @@ def test_looking_at_a_broken_machine_raises_nothing(monkeypatch):
 
 def test_the_least_capabilities_are_in_order():
     assert requirements.MIN_CAPABILITY < requirements.MIN_CAPABILITY_OF_CUDA_13
+
+
+@pytest.mark.parametrize("variable", ["", "CUDA_HOME", "CUDA_PATH"])
+def test_libraries_of_the_toolkit_of_nvcc_are_found_unless_a_variable_names_another(monkeypatch, tmp_path, variable):
+    def load(name):
+        """As cuda.pathfinder does with a library that is in none of the dynamic linker's directories."""
+        path = Path(os.environ["CUDA_HOME"], name, "lib64", f"lib{name}.so")
+        if not path.is_file():
+            raise RuntimeError("not found")
+        return SimpleNamespace(abs_path=str(path))
+
+    toolkit = tmp_path / "cuda-13.0"
+    for file in ("bin/nvcc", "nvvm/lib64/libnvvm.so"):
+        (toolkit / file).parent.mkdir(parents=True)
+        (toolkit / file).touch(mode=0o755)
+    (tmp_path / "nvcc").symlink_to(toolkit / "bin" / "nvcc")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.setenv(name, "/elsewhere")
+        if name != variable:
+            monkeypatch.delenv(name)
+    monkeypatch.setitem(sys.modules, "cuda.pathfinder", SimpleNamespace(load_nvidia_dynamic_lib=load))
+    expected = None if variable else CudaLibrary("13.0", str(toolkit / "nvvm" / "lib64" / "libnvvm.so"))
+    assert machine_module._cuda_library("nvvm") == expected
