@@ -76,7 +76,8 @@ def no_host_transfers(device: str | torch.device | None = None) -> Iterator[None
     threads.
 
     On the CPU every tensor is treated as if it were on a GPU, and ``.to("cpu")`` as a transfer. On a GPU PyTorch's
-    detection of synchronising operations is used as well (``torch.cuda.set_sync_debug_mode``).
+    detection of synchronising operations is used as well (``torch.cuda.set_sync_debug_mode``), unless there are other
+    Python threads, which it would affect.
 
     ```python
     with wd.no_host_transfers():
@@ -237,9 +238,16 @@ def _is_number(value: torch.Tensor) -> bool:
     return value.dim() == 0 and value.device.type == "cpu"
 
 
+_PATCHING = threading.Lock()
+_waits_forbidden = 0
+"""Number of blocks, of all threads, within which synchronisation is replaced."""
+_originals: list[tuple[Any, Callable[..., Any]]] = []
+
+
 @contextmanager
 def _forbid_waits() -> Iterator[None]:
-    """Forbid explicit synchronisation with a device, which is not a PyTorch operation."""
+    """Forbid explicit synchronisation with a device, which is not a PyTorch operation, to this thread."""
+    global _waits_forbidden
     owners: dict[str, Any] = {
         "torch.cuda.synchronize()": torch.cuda,
         "Stream.synchronize()": torch.cuda.streams.Stream,
@@ -247,28 +255,39 @@ def _forbid_waits() -> Iterator[None]:
     }
     if hasattr(torch, "accelerator"):  # not in the oldest supported versions
         owners["torch.accelerator.synchronize()"] = torch.accelerator
-    thread = threading.get_ident()
 
     def refusing(original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def synchronize(*args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() == thread and not _is_allowed():
+            if getattr(_thread, "waits_forbidden", 0) and not _is_allowed():
                 raise _error(name, _WAITS, _place_of(sys._getframe()))
             return original(*args, **kwargs)
 
         return synchronize
 
-    originals = {name: owner.__dict__["synchronize"] for name, owner in owners.items()}
-    for name, owner in owners.items():
-        owner.synchronize = refusing(originals[name], name)
+    with _PATCHING:  # threads may leave in another order than they came
+        if not _waits_forbidden:
+            _originals[:] = [(owner, owner.__dict__["synchronize"]) for owner in owners.values()]
+            for (name, owner), (_, original) in zip(owners.items(), _originals, strict=True):
+                owner.synchronize = refusing(original, name)
+        _waits_forbidden += 1
+    _thread.waits_forbidden = getattr(_thread, "waits_forbidden", 0) + 1
     try:
         yield
     finally:
-        for name, owner in owners.items():
-            owner.synchronize = originals[name]
+        _thread.waits_forbidden -= 1
+        with _PATCHING:
+            _waits_forbidden -= 1
+            if not _waits_forbidden:
+                for owner, original in _originals:
+                    owner.synchronize = original
 
 
 @contextmanager
 def _sync_debug_mode(mode: str) -> Iterator[None]:
+    """Set PyTorch's reaction to synchronising operations, which is that of all threads of the process."""
+    if mode == "error" and threading.active_count() > 1:
+        yield  # it would be raised in the others, too
+        return
     former = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode(mode)
     try:

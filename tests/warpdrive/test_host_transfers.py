@@ -203,6 +203,32 @@ def test_other_threads_may_do_what_they_like() -> None:
     assert found == [0.5]
 
 
+def test_threads_may_leave_in_another_order_than_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    mode = ["default"]
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: mode[0])
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda value: mode.__setitem__(0, value))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: "waited")
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with wd.no_host_transfers("cuda"):
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    with wd.no_host_transfers("cuda"):
+        thread.start()
+        inside.wait(10)
+    assert torch.cuda.synchronize() == "waited"  # still forbidden to the other thread
+    leave.set()
+    thread.join()
+    assert torch.cuda.synchronize() == "waited" and mode == ["default"]
+    for threads in (1, 2):
+        monkeypatch.setattr(threading, "active_count", lambda count=threads: count)
+        with wd.no_host_transfers("cuda"):
+            assert mode == ["error" if threads == 1 else "default"]
+
+
 def test_guarding_another_device_leaves_the_host_alone() -> None:
     """Simulates a machine with a GPU, whose host tensors may be read; here the other device is PyTorch's meta."""
     with wd.no_host_transfers("meta"):
