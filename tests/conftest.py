@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Generator
 
 # As the command line does, for the tests and the processes that they start; read once, when PyTorch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -46,6 +47,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.gpu)
         if item.get_closest_marker("gpu") and not torch.cuda.is_available():
             item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Stop after a test that broke the GPU: the following ones would all fail in this process."""
+    report = yield
+    if report.failed and torch.cuda.is_initialized():
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            item.session.shouldstop = f"the GPU is unusable after {item.nodeid}: {reason}"
+    return report
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
