@@ -103,10 +103,9 @@ def perform_rendezvous(
     heartbeat = Heartbeat(place.connect, place.name, f"{_PREFIX}/{session}/watch", rank, size, patience)
     heartbeat.start()
     atexit.register(heartbeat.end)  # also where the rendezvous fails from here on
-    both = torch.cuda.is_available()
     with heartbeat.in_collective():
         dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if both else "gloo",
+            backends(local_size),
             store=place.group(session),
             rank=rank,
             world_size=size,
@@ -120,6 +119,15 @@ def perform_rendezvous(
         process_group.shared = SharedSums.join(process_group)
     _tell_failures(process_group)
     return process_group
+
+
+def backends(local_size: int) -> str:
+    """Return the backends of ``torch.distributed`` for this many processes of a machine.
+
+    On GPUs NCCL is used, unless processes share one, which NCCL refuses.
+    """
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return f"cpu:gloo,cuda:{'nccl' if local_size <= gpus else 'gloo'}" if gpus else "gloo"
 
 
 def _in_a_folder(variables: Mapping[str, str], rank: int, size: int, patience: float) -> _Place:

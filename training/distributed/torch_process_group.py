@@ -93,6 +93,9 @@ class TorchProcessGroup(ProcessGroup):
         """See ``ProcessGroup``."""
         layouts = self._layouts(rows)
         own = packed(rows)
+        device = own.device
+        if device.type == "cuda" and "cuda:nccl" not in dist.get_backend_config():
+            own = own.cpu()  # gloo sends from the host only
         self.traffic["experience"] += own.nbytes
         if not self.is_leader:
             if len(own):
@@ -105,7 +108,7 @@ class TorchProcessGroup(ProcessGroup):
             for arrival in arrivals:
                 assert arrival is not None
                 arrival.wait()
-        return _together(memories, layouts)
+        return _together([memory.to(device) for memory in memories], layouts)
 
     def all_gather(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """See ``ProcessGroup``."""

@@ -16,6 +16,7 @@ from logged_metrics import rows_of
 import warpdrive as wd
 from warpdrive.errors import ConfigError
 from warpdrive.training.config.load import load_config
+from warpdrive.training.distributed.rendezvous import backends
 from warpdrive.training.reports import UpdateReport
 from warpdrive.training.rollout.actor_copies import at
 from warpdrive.training.runtime.host_copy import HostCopy
@@ -149,3 +150,15 @@ def test_replicas_that_are_elsewhere(sections: Sections) -> None:
     env = make_env(load_config(sections()))
     with pytest.raises(ConfigError, match=r"rollout_device: found 'cuda', but the environment is on cpu"):
         Trainer(env, values)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "processes", "expected"),
+    [(0, 2, "gloo"), (2, 2, "cpu:gloo,cuda:nccl"), (1, 2, "cpu:gloo,cuda:gloo")],
+)
+def test_processes_that_share_a_gpu_use_gloo(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, processes: int, expected: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert backends(processes) == expected
