@@ -57,7 +57,7 @@ def assert_backends_agree(name: str, config: dict[str, Any], backend: str, sampl
     settings = Setting("cpu", 40), Setting(backend, 40)
     found = compare(maker(name, config), *settings, 0.0, STEPS, sampled=sampled, same_states=False)
     assert not found.wrong, f"{len(found.wrong)} differences in {found.steps} steps: {found.wrong[:5]}"
-    assert found.episodes >= 40  # each replica ended episodes and began others
+    assert found.episodes >= 20  # many replicas ended episodes and began others
 
 
 @pytest.mark.parametrize(("name", "config", "backend"), on_others(LATER))
