@@ -10,6 +10,7 @@
 PYTHON ?= python3
 ARGS ?= tag_gridworld
 WHEELS ?= wheels
+GPU_WORKERS ?= 8
 OPTIONS ?=
 GAME ?= all
 FRAMES ?= 2000
@@ -90,8 +91,10 @@ atari-check: install-test  ## compare the Atari console with ale-py (GAME=pong o
 gpu-wheels: install-test  ## gather wheels for a GPU machine without a network (OPTIONS="--help")
 	@$(BIN)/python tools/gather_wheels.py --folder "$(WHEELS)" $(OPTIONS)
 
-gpu-test: gpu-install  ## run the tests that need a GPU (PYTHON=python3 WHEELS=wheels)
-	@$(WITH_OFFLINE) -m pytest -m gpu $(NOTEBOOKS:%=--ignore=%) --durations=10 $(OPTIONS)
+# Kernels are compiled by several processes, and tests that hang are told.
+gpu-test: gpu-install  ## run the tests that need a GPU (PYTHON=python3 WHEELS=wheels GPU_WORKERS=8)
+	@$(WITH_OFFLINE) -m pytest -m gpu $(NOTEBOOKS:%=--ignore=%) --numprocesses $(GPU_WORKERS) --dist worksteal \
+		-o faulthandler_timeout=200 --durations=10 $(OPTIONS)
 
 gpu-benchmark: gpu-install  ## run all benchmarks on a GPU, and write benchmarks/results/<date>_<gpu>.json
 	@$(WITH_OFFLINE) benchmarks/gpu.py $(OPTIONS)
@@ -99,6 +102,7 @@ gpu-benchmark: gpu-install  ## run all benchmarks on a GPU, and write benchmarks
 gpu-install:
 	@$(PYTHON) -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else "make: the PyTorch of $(PYTHON) (%s) sees no GPU" % torch.__version__)'
 	@$(PYTHON) tools/install_offline.py --wheels "$(WHEELS)" --into $(OFFLINE)
+	@$(WITH_OFFLINE) -c 'import sys; from warpdrive.backends import loading; found = loading.lacks("numba", loading.this_machine()); sys.exit("make: " + ". ".join(map(str, found)) if found else 0)'
 
 lint: lint-style lint-types  ## run ruff, and mypy on the packages
 

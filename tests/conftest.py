@@ -49,17 +49,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs a GPU"))
 
 
+broken_by: list[str] = []
+"""Test of this process that broke the GPU."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Stop after a test that broke the GPU: the following ones would all fail in this process."""
+    """Notice that a test broke the GPU, and stop there: all following ones would fail in this process."""
     report = yield
     if report.failed and torch.cuda.is_initialized():
         try:
             torch.cuda.synchronize()
         except RuntimeError as error:
-            reason = str(error).partition("\n")[0]
-            item.session.shouldstop = f"the GPU is unusable after {item.nodeid}: {reason}"
+            broken_by.append(item.nodeid)
+            if "PYTEST_XDIST_WORKER" not in os.environ:
+                reason = str(error).partition("\n")[0]
+                item.session.shouldstop = f"the GPU is unusable after {item.nodeid}: {reason}"
     return report
+
+
+@pytest.hookimpl(trylast=True)  # once pytest-xdist has sent the reports
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    """End a process of pytest-xdist whose GPU is broken: another one takes its place."""
+    if nodeid in broken_by and "PYTEST_XDIST_WORKER" in os.environ:
+        os._exit(1)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

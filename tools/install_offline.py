@@ -26,7 +26,7 @@ if sys.version_info < (3, 11):
 import tomllib
 
 PROJECT = Path(__file__).parents[1]
-ALSO_NEEDED = ("pytest", "setuptools")
+ALSO_NEEDED = ("pytest", "pytest-xdist", "setuptools")
 """Packages of the extra `test` that are needed as well."""
 MARKER = ".install_offline"
 """File in the folders that this program has made."""

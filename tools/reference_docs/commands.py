@@ -116,6 +116,7 @@ _VARIABLES = (
     ("`CONSTRAINTS`", "file of the versions to install; `/dev/null` for the newest ones", "`constraints.txt`"),
     ("`WHEELS`", "folder of the wheels for a GPU machine without a network", "`wheels`"),
     ("`GAME`, `FRAMES`, `SEED`", "what `make atari-check` compares", "`all`, `2000`, `0`"),
+    ("`GPU_WORKERS`", "number of processes of `gpu-test`", "`8`"),
     ("`OPTIONS`", "options of the command behind `atari-check` or a `gpu-` target", "none"),
 )
 

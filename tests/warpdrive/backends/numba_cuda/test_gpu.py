@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_a_launch_takes_no_memory(numba_backend):
         launch()
     torch.cuda.synchronize()
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == allocations
-    assert torch.cuda.mem_get_info()[0] == free
+    assert torch.cuda.mem_get_info()[0] == free or "PYTEST_XDIST_WORKER" in os.environ  # other processes take some
 
 
 @pytest.mark.parametrize("agents", [1, 5, 40, 3000])
