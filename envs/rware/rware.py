@@ -332,9 +332,9 @@ class MultiRobotWarehouse(wd.Environment):
     2. robots turn, or lift or put down a shelf;
     3. requested shelves on goals are delivered, goal by goal, and other shelves are requested at random.
 
-    The arguments have the names of those of `Warehouse`; `reward_type` and `observation_type` can also be its enums.
-    Each registered id is available, except those that request more shelves than there are, such as
-    `rware-tiny-17ag-easy-v2`, which `rware` cannot reset:
+    The arguments have the names of those of `Warehouse`; `reward_type`, `observation_type` and
+    `image_observation_layers` can also be its enums. Each registered id is available, except those that request more
+    shelves than there are, such as `rware-tiny-17ag-easy-v2`, which `rware` cannot reset:
 
     ```python
     import gymnasium, rware
@@ -433,7 +433,7 @@ class MultiRobotWarehouse(wd.Environment):
         n_agents: Number of robots, 1 or more, at most one for each cell.
         msg_bits: Number of bits of a message, 0 or more.
         sensor_range: Number of cells in sight in each direction, 0 or more.
-        request_queue_size: Number of requested shelves.
+        request_queue_size: Number of requested shelves, from 0 to the number of shelves.
         max_inactivity_steps: Number of steps without a delivery after which an episode terminates; None for no limit.
         max_steps: Number of steps after which an episode is truncated; None for no limit.
         reward_type: `individual`, `global` or `two_stage`.
