@@ -18,6 +18,7 @@ from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.scene.scene import Scene, Text
 
 ZERO, ONE = np.float32(0), np.float32(1)
+LARGEST = np.finfo(np.float32).max
 MARK = np.float32(0.44)
 GAMES: dict[str, Any] = {
     "climbing": [[11, -30, 0], [-30, 7, 0], [0, 6, 5]],
@@ -43,17 +44,17 @@ def step(
     # actions
     actions,
     # constants
-    payoffs, strides, num_agents,
+    payoffs, strides, num_agents, num_actions,
     # out
     rewards,
 ):  # fmt: skip
-    """Look up the payoff of the joint action."""
+    """Look up the payoff of the joint action; masked actions count as the last one, since they are not in the table."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     outcome = np.int32(0)
     for other in range(num_agents):
-        outcome += actions[env, other] * strides[other]
+        outcome += min(actions[env, other], num_actions[other] - 1) * strides[other]
     rewards[env, agent] = payoffs[agent, outcome]
-    last_action[env, agent] = actions[env, agent]
+    last_action[env, agent] = min(actions[env, agent], num_actions[agent] - 1)
 
 
 @wd.kernel
@@ -114,7 +115,7 @@ class MatrixGame(wd.Environment):
 
     `Discrete(n)` for the largest number n of actions of an agent; `Discrete(3)` by default. It is stored as
     `actions[env, agent]` (int32). If agents have different numbers of actions, `action_mask` excludes those that an
-    agent does not have.
+    agent does not have; if chosen nevertheless, they count as its last one.
 
     ## Observation Space
 
@@ -254,10 +255,11 @@ def _tables(payoff: Any, penalty: float, common: bool) -> npt.NDArray[np.float64
     except (TypeError, ValueError):
         table = np.zeros(0)
     num_agents = table.ndim if common else table.ndim - 1
-    if num_agents < 2 or not table.size or not np.isfinite(table).all():
+    if num_agents < 2 or not table.size or not (np.abs(table) <= LARGEST).all():
         raise DefinitionError(
-            f"payoff is {shown(payoff)}, but it must be the name of a game or a table of finite numbers with an axis "
-            f"for each of 2 agents or more{'' if common else ', after the axis of the agent whose payoffs these are'}."
+            f"payoff is {shown(payoff)}, but it must be the name of a game or a table of finite numbers (float32) with "
+            "an axis for each of 2 agents or more"
+            f"{'' if common else ', after the axis of the agent whose payoffs these are'}."
         )
     if not common and len(table) != num_agents:
         raise DefinitionError(

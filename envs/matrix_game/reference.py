@@ -22,7 +22,8 @@ def step(env: MatrixGame, state: dict[str, Any], actions: npt.NDArray[Any]) -> d
     Returns:
         The state, with observations, rewards and ``terminated``.
     """
-    after = {**state, "last_action": np.asarray(actions, np.int32), "timestep": int(state["timestep"]) + 1}
+    actions = np.minimum(actions, env.num_actions - 1)
+    after = {**state, "last_action": actions.astype(np.int32), "timestep": int(state["timestep"]) + 1}
     rewards = np.array([table[tuple(actions)] for table in env.tables])
     return {**after, "rewards": rewards, "terminated": False, "observations": observe(env, after)}
 

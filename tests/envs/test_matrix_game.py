@@ -63,6 +63,8 @@ def test_observations_and_ends_by_hand():
     assert not terminated.any() and truncated.all()
     assert not wrapper.observations("agent").any()
     assert wrapper.ctx["action_mask"][0].tolist() == [[True, True, False], [True, True, True]]
+    seen, rewards, *_ = wrapper.step(torch.tensor([[2, 1]], dtype=torch.int32))  # a masked action: the last one
+    assert seen[0].tolist() == [[0, 1, 0, 1, 0]] * 2 and rewards[0].tolist() == [5, 5]
 
 
 def test_spaces():
@@ -78,6 +80,7 @@ def test_spaces():
         ({"payoff": [1, 2]}, "payoff is .* an axis for each of 2 agents or more"),
         ({"payoff": [[1, 2], [3]]}, "payoff is .* a table of finite numbers"),
         ({"payoff": [[1, np.nan]]}, "payoff is .* a table of finite numbers"),
+        ({"payoff": [[1, 1e39]]}, r"payoff is .* a table of finite numbers \(float32\)"),
         ({"payoff": [[]]}, "payoff is .* a table of finite numbers"),
         ({"payoff": None}, "payoff is None, but it must be "),
         ({"payoff": [[1, 2], [3, 4]], "common_payoff": False}, "after the axis of the agent"),
