@@ -8,91 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 import warpdrive as wd
-from warpdrive.envs.atari import arithmetic, cartridge, riot, tia
+from warpdrive.envs.atari import arithmetic, cartridge, opcodes as op, riot, tia
 from warpdrive.envs.atari.machine import BANK, P, S
-from warpdrive.envs.atari.opcodes import (
-    ABSOLUTE,
-    ADC,
-    ADDS_X,
-    ADDS_Y,
-    ALR,
-    ANC,
-    AND,
-    ANE,
-    ARR,
-    ASL,
-    ASL_A,
-    BIT,
-    BRANCH,
-    BRK,
-    CLC,
-    CLD,
-    CLI,
-    CLV,
-    CMP,
-    CPX,
-    CPY,
-    DCP,
-    DEC,
-    DEX,
-    DEY,
-    EOR,
-    IMPLIED,
-    INC,
-    INDIRECT,
-    INDIRECT_X,
-    INX,
-    INY,
-    IS_ABSOLUTE,
-    IS_IN_MEMORY,
-    ISC,
-    JMP,
-    JSR,
-    LAS,
-    LAX,
-    LDA,
-    LDX,
-    LDY,
-    LSR,
-    LSR_A,
-    LXA,
-    ORA,
-    PHA,
-    PHP,
-    PLA,
-    PLP,
-    READS,
-    RLA,
-    ROL,
-    ROL_A,
-    ROR,
-    ROR_A,
-    RRA,
-    RTI,
-    RTS,
-    SAX,
-    SBC,
-    SBX,
-    SEC,
-    SED,
-    SEI,
-    SHA,
-    SHX,
-    SHY,
-    SLO,
-    SRE,
-    STA,
-    STX,
-    STY,
-    TAS,
-    TAX,
-    TAY,
-    TSX,
-    TXA,
-    TXS,
-    TYA,
-    WRITES,
-)  # fmt: skip
 
 BPL, BMI, BNE, BEQ = 0, 1, 6, 7
 """Bits 5 to 7 of the opcodes of branches."""
@@ -136,8 +53,8 @@ def _wait_for_timer(registers, operation, following, pc, cycles, remaining, valu
         ``cycles``, ``remaining`` and ``value`` of the last read.
     """
     entry = np.int32(following >> 24)
-    is_load = operation == LDA or operation == LDX or operation == LDY
-    if is_load and entry & 0x7F == BRANCH and following >> 8 & 0xFF == 0x100 - 5:
+    is_load = operation == op.LDA or operation == op.LDX or operation == op.LDY
+    if is_load and entry & 0x7F == op.BRANCH and following >> 8 & 0xFF == 0x100 - 5:
         condition = entry >> 24 & 7
         turn = 4 + (4 if (pc + 2 ^ pc - 3) & 0xFF00 else 3)
         ends = cycles
@@ -201,22 +118,22 @@ def execute(
 
     # address of the operand
     index = 0
-    if entry & ADDS_X:
+    if entry & op.ADDS_X:
         index = x
-    if entry & ADDS_Y:
+    if entry & op.ADDS_Y:
         index = y
     address, value = operand + index & (entry >> 16 & 0xFF00 | 0xFF), low
     cycles += low + index >> 8 & entry >> 20 & 1
-    if entry & IS_IN_MEMORY:
+    if entry & op.IS_IN_MEMORY:
         mode = entry >> 7 & 0xF
-        if mode == IMPLIED:
+        if mode == op.IMPLIED:
             address = registers[S]
             if address & 0x80:
                 low = np.int32(ram[address & 0x7F])  # the chip reads it before it increments S
             high = low
             address = (address + 1) & 0xFF
             registers[S] = address
-        elif mode == INDIRECT_X:
+        elif mode == op.INDIRECT_X:
             pointer = low + x
             low, high = np.int32(ram[pointer & 0x7F]), np.int32(ram[pointer + 1 & 0x7F])
             address = high << 8 | low
@@ -226,165 +143,147 @@ def execute(
             cycles += low + y >> 8 & entry >> 20 & 1
 
     # operand
-    if entry & READS:
+    if entry & op.READS:
         if address & 0x1000:
             cartridge.switch(registers, address, kind)
             value = cartridge.read(cartridge_ram, rom, registers, address, kind)
         elif address & 0x280 == 0x80:
             value = np.int32(ram[address & 0x7F])
         else:
-            data_bus = high if entry & (IS_IN_MEMORY | IS_ABSOLUTE) else low
+            data_bus = high if entry & (op.IS_IN_MEMORY | op.IS_ABSOLUTE) else low
             value = _read(
                 ram, registers, objects, screen, address, data_bus, cycles, first_line, num_lines, drawn
             )  # fmt: skip
             place, is_timer = pc & mask, address & riot.IS_TIMER == riot.TIMER_ADDRESS
-            if is_timer and entry >> 7 & 0xF == ABSOLUTE and pc & 0x1000 and place < plain_end:
+            if is_timer and entry >> 7 & 0xF == op.ABSOLUTE and pc & 0x1000 and place < plain_end:
                 word = rom[registers[BANK] + place & 0x7FFF]
                 cycles, remaining, value = _wait_for_timer(registers, operation, word, pc, cycles, remaining, value)
 
     # operation
     result = 0
-    if operation == LDA:
-        a = value
-        nz = value
-    elif operation == LDX:
-        x = value
-        nz = value
-    elif operation == LDY:
-        y = value
-        nz = value
-    elif operation == STA:
+    if operation == op.LDA:
+        a = nz = value
+    elif operation == op.LDX:
+        x = nz = value
+    elif operation == op.LDY:
+        y = nz = value
+    elif operation == op.STA:
         result = a
-    elif operation == STX:
+    elif operation == op.STX:
         result = x
-    elif operation == STY:
+    elif operation == op.STY:
         result = y
-    elif operation == BRANCH:  # bits of the entry select a flag, and its state
+    elif operation == op.BRANCH:  # bits of the entry select a flag, and its state
         flags = (nz & 0x180 != 0) | (registers[P] & arithmetic.FLAG_V != 0) << 1 | carry << 2 | (nz & 0xFF == 0) << 3
         if (flags >> (entry >> 25 & 3) ^ entry >> 24) & 1 == 0:
             pc, cycles = arithmetic.branched(pc, cycles, low)
-    elif operation == DEX:
-        x = (x - 1) & 0xFF
-        nz = x
-    elif operation == DEY:
-        y = (y - 1) & 0xFF
-        nz = y
-    elif operation == INX:
-        x = (x + 1) & 0xFF
-        nz = x
-    elif operation == INY:
-        y = (y + 1) & 0xFF
-        nz = y
-    elif operation == CMP or operation == CPX or operation == CPY:
-        register = a if operation == CMP else x if operation == CPX else y
+    elif operation == op.DEX:
+        x = nz = (x - 1) & 0xFF
+    elif operation == op.DEY:
+        y = nz = (y - 1) & 0xFF
+    elif operation == op.INX:
+        x = nz = (x + 1) & 0xFF
+    elif operation == op.INY:
+        y = nz = (y + 1) & 0xFF
+    elif operation == op.CMP or operation == op.CPX or operation == op.CPY:
+        register = a if operation == op.CMP else x if operation == op.CPX else y
         carry, nz = arithmetic.compared(register, value)
-    elif operation == AND:
-        a &= value
-        nz = a
-    elif operation == ORA:
-        a |= value
-        nz = a
-    elif operation == EOR:
-        a ^= value
-        nz = a
-    elif operation == ADC:
+    elif operation == op.AND:
+        a = nz = a & value
+    elif operation == op.ORA:
+        a = nz = a | value
+    elif operation == op.EOR:
+        a = nz = a ^ value
+    elif operation == op.ADC:
         a, carry = arithmetic.add(registers, a, value, carry)
         nz = a
-    elif operation == SBC:
+    elif operation == op.SBC:
         a, carry = arithmetic.subtract(registers, a, value, carry)
         nz = a
-    elif operation == BIT:
+    elif operation == op.BIT:
         nz = (value & 0x80) << 1 | a & value
         arithmetic.set_overflow(registers, value << 1)
-    elif operation == INC:
-        result = (value + 1) & 0xFF
-        nz = result
-    elif operation == DEC:
-        result = (value - 1) & 0xFF
-        nz = result
-    elif operation == ASL:
+    elif operation == op.INC:
+        result = nz = (value + 1) & 0xFF
+    elif operation == op.DEC:
+        result = nz = (value - 1) & 0xFF
+    elif operation == op.ASL:
         carry, result = value >> 7, value << 1 & 0xFF
         nz = result
-    elif operation == LSR:
+    elif operation == op.LSR:
         carry, result = value & 1, value >> 1
         nz = result
-    elif operation == ROL:
+    elif operation == op.ROL:
         result, carry = (value << 1 | carry) & 0xFF, value >> 7
         nz = result
-    elif operation == ROR:
+    elif operation == op.ROR:
         result, carry = value >> 1 | carry << 7, value & 1
         nz = result
-    elif operation == ASL_A:
+    elif operation == op.ASL_A:
         carry, a = a >> 7, a << 1 & 0xFF
         nz = a
-    elif operation == LSR_A:
+    elif operation == op.LSR_A:
         carry, a = a & 1, a >> 1
         nz = a
-    elif operation == ROL_A:
+    elif operation == op.ROL_A:
         a, carry = (a << 1 | carry) & 0xFF, a >> 7
         nz = a
-    elif operation == ROR_A:
+    elif operation == op.ROR_A:
         a, carry = a >> 1 | carry << 7, a & 1
         nz = a
-    elif operation == TAX:
-        x = a
-        nz = x
-    elif operation == TAY:
-        y = a
-        nz = y
-    elif operation == TXA:
-        a = x
-        nz = a
-    elif operation == TYA:
-        a = y
-        nz = a
-    elif operation == TSX:
-        x = registers[S]
-        nz = x
-    elif operation == TXS:
+    elif operation == op.TAX:
+        x = nz = a
+    elif operation == op.TAY:
+        y = nz = a
+    elif operation == op.TXA:
+        a = nz = x
+    elif operation == op.TYA:
+        a = nz = y
+    elif operation == op.TSX:
+        x = nz = registers[S]
+    elif operation == op.TXS:
         registers[S] = x
-    elif operation == CLC:
+    elif operation == op.CLC:
         carry = 0
-    elif operation == SEC:
+    elif operation == op.SEC:
         carry = 1
-    elif operation == CLD:
+    elif operation == op.CLD:
         registers[P] &= ~arithmetic.FLAG_D
-    elif operation == SED:
+    elif operation == op.SED:
         registers[P] |= arithmetic.FLAG_D
-    elif operation == CLV:
+    elif operation == op.CLV:
         registers[P] &= ~arithmetic.FLAG_V
-    elif operation == CLI:
+    elif operation == op.CLI:
         registers[P] &= ~arithmetic.FLAG_I
-    elif operation == SEI:
+    elif operation == op.SEI:
         registers[P] |= arithmetic.FLAG_I
-    elif operation == JMP:
+    elif operation == op.JMP:
         pc = address
-        if entry >> 7 & 0xF == INDIRECT:
+        if entry >> 7 & 0xF == op.INDIRECT:
             following = address & 0xFF00 | (address + 1) & 0xFF  # the carry is lost
             pc = peek(ram, registers, cartridge_ram, rom, address, kind)
             pc |= peek(ram, registers, cartridge_ram, rom, following, kind) << 8
-    elif operation == PHA or operation == PHP:
+    elif operation == op.PHA or operation == op.PHP:
         result = a
-        if operation == PHP:
+        if operation == op.PHP:
             result = arithmetic.packed(registers, nz, carry)
         address = registers[S]
         registers[S] = (address - 1) & 0xFF
-    elif operation == PLA:
-        a = value
-        nz = a
-    elif operation == PLP:
+    elif operation == op.PLA:
+        a = nz = value
+    elif operation == op.PLP:
         registers[P] = value
         carry, nz = value & 1, arithmetic.unpacked_nz(value)
-    elif operation == JSR:  # programs with subroutines have their stack in RAM
+    elif operation == op.JSR:  # programs with subroutines have their stack in RAM
         s = registers[S]
         ram[s & 0x7F], ram[(s - 1) & 0x7F] = (pc - 1) >> 8 & 0xFF, (pc - 1) & 0xFF
         registers[S] = (s - 2) & 0xFF
         pc = address
-    elif operation == RTS:
+    elif operation == op.RTS:
         s = registers[S]
         pc = (np.int32(ram[(s + 1) & 0x7F]) + (np.int32(ram[(s + 2) & 0x7F]) << 8) + 1) & 0xFFFF
         registers[S] = (s + 2) & 0xFF
-    elif operation == BRK:
+    elif operation == op.BRK:
         s = registers[S]
         ram[s & 0x7F], ram[(s - 1) & 0x7F] = (pc + 1) >> 8 & 0xFF, (pc + 1) & 0xFF
         ram[(s - 2) & 0x7F] = arithmetic.packed(registers, nz, carry)
@@ -392,75 +291,68 @@ def execute(
         registers[P] |= arithmetic.FLAG_I
         start = cartridge.offset(registers, 0xFFFE, kind)
         pc = np.int32(rom[start] & 0xFF) | np.int32(rom[start + 1] & 0xFF) << 8
-    elif operation == RTI:
+    elif operation == op.RTI:
         s = registers[S]
         value = np.int32(ram[(s + 1) & 0x7F])
         registers[P] = value
         carry, nz = value & 1, arithmetic.unpacked_nz(value)
         pc = np.int32(ram[(s + 2) & 0x7F]) | np.int32(ram[(s + 3) & 0x7F]) << 8
         registers[S] = (s + 3) & 0xFF
-    elif operation == LAX:
-        a = x = value
-        nz = value
-    elif operation == SAX:
+    elif operation == op.LAX:
+        a = x = nz = value
+    elif operation == op.SAX:
         result = a & x
-    elif operation == DCP:
+    elif operation == op.DCP:
         result = (value - 1) & 0xFF
         carry, nz = arithmetic.compared(a, result)
-    elif operation == ISC:
+    elif operation == op.ISC:
         result = (value + 1) & 0xFF
         a, carry = arithmetic.subtract(registers, a, result, carry)
         nz = a
-    elif operation == SLO:
+    elif operation == op.SLO:
         carry, result = value >> 7, value << 1 & 0xFF
-        a |= result
-        nz = a
-    elif operation == RLA:
+        a = nz = a | result
+    elif operation == op.RLA:
         result, carry = (value << 1 | carry) & 0xFF, value >> 7
-        a &= result
-        nz = a
-    elif operation == SRE:
+        a = nz = a & result
+    elif operation == op.SRE:
         carry, result = value & 1, value >> 1
-        a ^= result
-        nz = a
-    elif operation == RRA:
+        a = nz = a ^ result
+    elif operation == op.RRA:
         result, carry = value >> 1 | carry << 7, value & 1
         a, carry = arithmetic.add(registers, a, result, carry)
         nz = a
-    elif operation == ANC:
+    elif operation == op.ANC:
         a &= value
         carry = a >> 7
         nz = a
-    elif operation == ALR:
+    elif operation == op.ALR:
         a &= value
         carry, a = a & 1, a >> 1
         nz = a
-    elif operation == ARR:
+    elif operation == op.ARR:
         a = (a & value) >> 1 | carry << 7
         carry = a >> 6 & 1
         arithmetic.set_overflow(registers, (a << 1 ^ a << 2) & 0x80)
         nz = a
-    elif operation == ANE:
-        a = (a | 0xEE) & x & value
-        nz = a
-    elif operation == LXA:
-        a = x = (a | 0xEE) & value
-        nz = a
-    elif operation == SBX:
+    elif operation == op.ANE:
+        a = nz = (a | 0xEE) & x & value
+    elif operation == op.LXA:
+        a = nz = x = (a | 0xEE) & value
+    elif operation == op.SBX:
         carry = 1 if a & x >= value else 0
-        x = ((a & x) - value) & 0xFF
-        nz = x
-    elif operation == LAS:
+        x = nz = ((a & x) - value) & 0xFF
+    elif operation == op.LAS:
         a = x = registers[S] & value
         registers[S] = a
         nz = a
-    elif operation == SHA:
+    elif operation == op.SHA:
         result = a & x & (high + 1)
-    elif operation == SHX:
+    elif operation == op.SHX:
         result = x & (high + 1)
-    elif operation == SHY:
+    elif operation == op.SHY:
         result = y & (high + 1)
-    elif operation == TAS:
+    elif operation == op.TAS:
         registers[S] = a & x
         result = a & x & (high + 1)
-    return entry & WRITES != 0, a, x, y, pc, cycles, carry, nz, address, result, remaining
+    return entry & op.WRITES != 0, a, x, y, pc, cycles, carry, nz, address, result, remaining
