@@ -78,9 +78,7 @@ ENVIRONMENTS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "flock": {", 20 boids": {"num_boids": 20, "world_size": 6.0}},
     "tag_gridworld": {"": {}},
-    "tag_continuous": {
-        ", 3 taggers, 10 runners": {"num_taggers": 3, "num_runners": 10, "tagging_distance": 0.05},
-    },
+    "tag_continuous": {", 3 taggers, 10 runners": {"num_taggers": 3, "num_runners": 10, "tagging_distance": 0.05}},
     "battle": {", 2 x 12 on 12 x 12 cells": {"agents_per_team": 12, "map_size": 12, "random_starts": True}},
 }
 """Parameters to compare, by the name of the environment and that of the variant in the table."""

@@ -79,12 +79,7 @@ def ours(game: str, options: Mapping[str, Any], cores: int, replicas: int, secon
     definition = wd.make(f"atari/{game}", repeat_action_probability=0.0, **options)
     if options == ROWS[DRAWN]:
         definition.observe = None
-    env = wd.EnvWrapper(
-        definition,
-        num_envs=replicas,
-        reset_pool_size=replicas,
-        env_backend="cpu",
-    )
+    env = wd.EnvWrapper(definition, num_envs=replicas, reset_pool_size=replicas, env_backend="cpu")
     env.step()  # compiles, for so many cores
     frames = replicas * options.get("frame_skip", FRAME_SKIP)
     clock = time.process_time if cores == 1 else time.perf_counter

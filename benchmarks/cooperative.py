@@ -30,16 +30,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from harness.cooperative.originals import CHECKOUT
-from harness.cooperative.report import (
-    as_csv,
-    as_json,
-    draw_family,
-    merged,
-    read,
-    references,
-    replaced,
-    table,
-)
+from harness.cooperative.report import as_csv, as_json, draw_family, merged, read, references, replaced, table
 from harness.cooperative.run import Run, finished, folder_of, is_current, train
 from harness.cooperative.settings import ALGORITHMS, algorithms_of, configuration
 from harness.cooperative.tasks import FAMILIES, TASKS, Task, chosen

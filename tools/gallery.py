@@ -259,12 +259,7 @@ ENTRIES = [
         "continuous_mountain_car", "The same with a force of any size, which has a cost.", Shot(range(120)), fps=25.0
     ),
     Entry(
-        "pendulum",
-        "A rod swings up and is balanced.",
-        Shot(range(100)),
-        replicas=(11,),
-        deterministic=True,
-        width=480,
+        "pendulum", "A rod swings up and is balanced.", Shot(range(100)), replicas=(11,), deterministic=True, width=480
     ),
 ]
 IN_BANNER = ("battle", "flock")

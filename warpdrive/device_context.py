@@ -200,10 +200,7 @@ class DeviceContext:
         return torch.cat([part if rows is None else part[rows] for part in parts], dim=1)
 
     def load_state(
-        self,
-        state: torch.Tensor,
-        envs: torch.Tensor | Sequence[int] | None = None,
-        keep: Collection[str] = (),
+        self, state: torch.Tensor, envs: torch.Tensor | Sequence[int] | None = None, keep: Collection[str] = ()
     ) -> None:
         """Restore a state returned by :meth:`save_state` in some replicas (default: all).
 

@@ -85,11 +85,7 @@ class StepGraphs:
     """
 
     def __init__(
-        self,
-        device: torch.device,
-        use: UseCudaGraph,
-        recorder: GraphRecorder | None = None,
-        work: str = "the rollout",
+        self, device: torch.device, use: UseCudaGraph, recorder: GraphRecorder | None = None, work: str = "the rollout"
     ) -> None:
         if recorder is None and device.type == "cuda":
             recorder = CudaGraphRecorder(device)

@@ -8,16 +8,7 @@ from __future__ import annotations
 
 import warpdrive as wd
 from warpdrive.envs.atari import addresses
-from warpdrive.envs.atari.machine import (
-    DDRA,
-    SWCHA,
-    SWCHB,
-    TIMER,
-    TIMER_FLAG_RESET,
-    TIMER_READ,
-    TIMER_SET,
-    TIMER_SHIFT,
-)
+from warpdrive.envs.atari.machine import DDRA, SWCHA, SWCHB, TIMER, TIMER_FLAG_RESET, TIMER_READ, TIMER_SET, TIMER_SHIFT
 
 TIMER_ADDRESS, IS_TIMER = 0x280 | addresses.INTIM, 0x285
 """Address of the timer, and the bits of an address below 0x1000 that select it."""

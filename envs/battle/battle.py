@@ -454,10 +454,7 @@ class Battle(wd.Environment):
         self.episode_length = whole("episode_length", episode_length, at_least=1)
 
         self.num_agents = 2 * self.agents_per_team
-        self.policy_tags = {
-            "red": range(self.agents_per_team),
-            "blue": range(self.agents_per_team, self.num_agents),
-        }
+        self.policy_tags = {"red": range(self.agents_per_team), "blue": range(self.agents_per_team, self.num_agents)}
         self._prepare_actions()
         self._prepare_view()
         self._prepare_starts(walls)

@@ -37,12 +37,7 @@ def whole(name: str, value: Any, at_least: int, at_most: int = LARGEST_INT) -> i
 
 
 def real(
-    name: str,
-    value: Any,
-    *,
-    at_least: float = -math.inf,
-    at_most: float = math.inf,
-    above: float = -math.inf,
+    name: str, value: Any, *, at_least: float = -math.inf, at_most: float = math.inf, above: float = -math.inf
 ) -> float:
     """Validate a number.
 

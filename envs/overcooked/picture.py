@@ -10,17 +10,7 @@ from numba import cuda
 import warpdrive as wd
 from warpdrive.envs.common import drawing
 from warpdrive.envs.overcooked import kitchen
-from warpdrive.envs.overcooked.kitchen import (
-    DISH,
-    DISHES,
-    FREE,
-    ONION,
-    ONIONS,
-    POT,
-    SERVING,
-    SOUP,
-    TOMATOES,
-)
+from warpdrive.envs.overcooked.kitchen import DISH, DISHES, FREE, ONION, ONIONS, POT, SERVING, SOUP, TOMATOES
 from warpdrive.scene.scene import Polygon, Scene, Text
 
 if TYPE_CHECKING:

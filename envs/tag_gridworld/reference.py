@@ -39,12 +39,7 @@ def step(env: TagGridworld, state: dict[str, Any], actions: npt.NDArray[Any]) ->
         "loc_y": locations[:, 1].astype(np.int32),
         "timestep": int(state["timestep"]) + 1,
     }
-    return {
-        **after,
-        "observations": observe(env, after),
-        "rewards": rewards.astype(np.float32),
-        "terminated": tagged,
-    }
+    return {**after, "observations": observe(env, after), "rewards": rewards.astype(np.float32), "terminated": tagged}
 
 
 def observe(env: TagGridworld, state: dict[str, Any]) -> npt.NDArray[np.float32]:

@@ -302,10 +302,7 @@ def test_the_screen_is_rendered_whatever_is_observed() -> None:
     ("options", "told"),
     [
         ({"game": "pogn"}, "Did you mean 'pong'?"),
-        (
-            {"obs_type": "gray"},
-            "obs_type is 'gray', expected one of grayscale, rgb, ram. Did you mean 'grayscale'?",
-        ),
+        ({"obs_type": "gray"}, "obs_type is 'gray', expected one of grayscale, rgb, ram. Did you mean 'grayscale'?"),
         ({"obs_type": np.array(["rgb", "ram"])}, r"obs_type is array\(\['rgb', 'ram'\]"),
         ({"mode": 7}, "mode is 7, but pong has 0, 1"),
         ({"game": "combat"}, "players is 1, but combat is for two: players=2"),

@@ -281,10 +281,7 @@ class TestObservations:
 
     def started(self, replicas_of, **parameters):
         env, (tagger,), (one, two) = placed(
-            [(4, 4, 0)],
-            [(4, 6, math.pi / 2), (3, 4, math.pi)],
-            **self.GAME,
-            **parameters,
+            [(4, 4, 0)], [(4, 6, math.pi / 2), (3, 4, math.pi)], **self.GAME, **parameters
         )
         return env, replicas_of(env), tagger, one, two
 
@@ -333,11 +330,7 @@ class TestObservations:
     def test_agents_out_of_the_game(self, replicas_of):
         for full in (True, False):
             env, (tagger,), (tagged, other) = placed(
-                [(4, 4, 0)],
-                [(4, 4, 0), (6, 6, 0)],
-                **self.GAME,
-                use_full_observation=full,
-                num_other_agents_observed=3,
+                [(4, 4, 0)], [(4, 4, 0), (6, 6, 0)], **self.GAME, use_full_observation=full, num_other_agents_observed=3
             )
             replicas = replicas_of(env)
             replicas.step(actions_of(env))

@@ -112,10 +112,7 @@ CRITIC = tuple(f"policy.{{tag}}.{key}" for key in ("centralized_critic=true", "c
 
 @pytest.mark.parametrize(
     ("source", "overrides"),
-    [
-        ("tag_gridworld", (*TINY, *(option.format(tag="tagger") for option in CRITIC))),
-        ("pendulum_sac", PENDULUM),
-    ],
+    [("tag_gridworld", (*TINY, *(option.format(tag="tagger") for option in CRITIC))), ("pendulum_sac", PENDULUM)],
 )
 def test_the_same_as_our_own_trainer_bit_for_bit(source, overrides):
     """Two policies that learn by PPO, one with a critic of its own, and three optimizers of one that learns by SAC."""
@@ -165,11 +162,7 @@ def test_the_number_of_threads_is_restored_after_an_exception():
     assert torch.get_num_threads() == 2
 
 
-WHOLE_BATCHES = (
-    *TINY[1:],
-    "policy.agent.normalize_advantage=false",
-    "policy.agent.minibatches=1",
-)
+WHOLE_BATCHES = (*TINY[1:], "policy.agent.normalize_advantage=false", "policy.agent.minibatches=1")
 IN_TWO = """
 import sys, torch
 sys.path.insert(0, {folder!r})

@@ -286,8 +286,7 @@ def test_returns_leave_out_nan_of_agents_out_of_the_episode(python_backend: str,
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
-    [("num_env", r"Did you mean 'num_envs'\?"), ("walls", "Parameters of the environment are ")],
+    ("name", "hint"), [("num_env", r"Did you mean 'num_envs'\?"), ("walls", "Parameters of the environment are ")]
 )
 def test_an_unknown_argument_gets_the_nearest_one(walkers: Callable[..., Any], name: str, hint: str) -> None:
     with pytest.raises(TypeError, match=f"EnvWrapper: unexpected keyword argument '{name}'. {hint}"):

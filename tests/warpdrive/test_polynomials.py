@@ -19,10 +19,7 @@ STEPS = 1 << 24
 """Number of values of a uniform random number."""
 CHUNK = 1 << 20
 
-FUNCTIONS = {
-    "minus_two_log": (0.9, "b00d8e903a145f58"),
-    "cosine_of_turns": (2.1, "46df362181fea39e"),
-}
+FUNCTIONS = {"minus_two_log": (0.9, "b00d8e903a145f58"), "cosine_of_turns": (2.1, "46df362181fea39e")}
 """By name: how many units in the last place it is off at most, and the SHA-256 of all its values' bits."""
 
 

@@ -74,10 +74,7 @@ def _share(algorithm: Algorithm[Any], process_group: ProcessGroup, sees_all: boo
     """
     algorithm.optimizer_step = partial(optimizer_step, process_group=process_group)
     parts = [part for part in algorithm.parts().values() if isinstance(part, nn.Module)]
-    for module, observes_all in (
-        (nn.ModuleList(parts), algorithm.parts_observe_all),
-        (algorithm.model, sees_all),
-    ):
+    for module, observes_all in ((nn.ModuleList(parts), algorithm.parts_observe_all), (algorithm.model, sees_all)):
         for part in module.modules():
             if isinstance(part, RunningMoments):
                 part.process_group = SINGLE_PROCESS if observes_all else process_group

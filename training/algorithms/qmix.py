@@ -10,11 +10,7 @@ from typing import Literal
 from warpdrive.environment import Environment
 from warpdrive.training.algorithms.base import UpdateSize
 from warpdrive.training.algorithms.task import Task
-from warpdrive.training.algorithms.value_decomposition import (
-    ValueDecomposition,
-    ValueDecompositionConfig,
-    build_with,
-)
+from warpdrive.training.algorithms.value_decomposition import ValueDecomposition, ValueDecompositionConfig, build_with
 from warpdrive.training.config.messages import Problem
 from warpdrive.training.config.values import Width
 from warpdrive.training.experience.team_sequences import SequenceBuffer

@@ -16,14 +16,7 @@ from torch import Tensor, nn
 from warpdrive.environment import Environment
 from warpdrive.observations import mapped
 from warpdrive.training.algorithms.base import Algorithm, EveryN, ReturnsConfig, Stateful, UpdateSize
-from warpdrive.training.algorithms.common import (
-    at,
-    means,
-    set_learning_rate,
-    soft_update,
-    target_network,
-    value_error,
-)
+from warpdrive.training.algorithms.common import at, means, set_learning_rate, soft_update, target_network, value_error
 from warpdrive.training.algorithms.pqn import team_returns
 from warpdrive.training.algorithms.task import Task, adam
 from warpdrive.training.config.messages import Problem

@@ -8,11 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from warpdrive.training.algorithms.task import Task
-from warpdrive.training.algorithms.value_decomposition import (
-    ValueDecomposition,
-    ValueDecompositionConfig,
-    build_with,
-)
+from warpdrive.training.algorithms.value_decomposition import ValueDecomposition, ValueDecompositionConfig, build_with
 from warpdrive.training.experience.team_sequences import SequenceBuffer
 from warpdrive.training.models.mixers import SumMixer
 

@@ -187,11 +187,7 @@ class Prober:
     def resized(self, size: Size) -> dict[str, Any]:
         """Return the configuration of a probe: that of the run with another size and no outputs."""
         config = self.config.model_dump(mode="json")
-        config["trainer"] |= {
-            "num_envs": size.num_envs,
-            "train_batch_size": size.batch,
-            "total_steps": _ENDLESS,
-        }
+        config["trainer"] |= {"num_envs": size.num_envs, "train_batch_size": size.batch, "total_steps": _ENDLESS}
         for policy in config["policy"].values():
             if "learning_starts" in policy:  # gradient steps from the first update on
                 policy["learning_starts"] = 0

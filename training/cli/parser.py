@@ -97,10 +97,7 @@ def _parser_of(command: str, parser: argparse.ArgumentParser) -> argparse.Argume
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = _Parser(
-        prog="warpdrive",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="warpdrive", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"warpdrive {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="<command>", required=True, title="commands")
@@ -337,10 +334,7 @@ def _add_replay(commands: _Commands) -> None:
         "--step", type=_non_negative, metavar="N", help="step that .png and .svg show (default: at half of the episode)"
     )
     parser.add_argument(
-        "--theme",
-        choices=("light", "dark"),
-        default="light",
-        help="colours of pictures (default: light)",
+        "--theme", choices=("light", "dark"), default="light", help="colours of pictures (default: light)"
     )
 
 

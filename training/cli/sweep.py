@@ -31,11 +31,7 @@ from warpdrive.training.sweep.report import ranked, save_picture, trial_table, w
 from warpdrive.training.sweep.runner import Plan, Runner, Trial
 from warpdrive.training.sweep.space import Space, as_overrides, parse_space
 
-_CONTENTS = {
-    "sweep.png": "learning curves, and the return by value",
-    "results.csv": "the table",
-    "trial_*": "the runs",
-}
+_CONTENTS = {"sweep.png": "learning curves, and the return by value", "results.csv": "the table", "trial_*": "the runs"}
 
 
 def run(options: argparse.Namespace) -> int:

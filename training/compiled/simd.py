@@ -214,11 +214,7 @@ class Vector:
     is_variable: bool
 
     def __init__(
-        self,
-        code: Code,
-        value: Any,
-        parents: Sequence[tuple[Vector, Derivative]] = (),
-        is_variable: bool = False,
+        self, code: Code, value: Any, parents: Sequence[tuple[Vector, Derivative]] = (), is_variable: bool = False
     ) -> None:
         self.code, self.value = code, value
         self.parents = [(parent, derivative) for parent, derivative in parents if parent.is_variable]

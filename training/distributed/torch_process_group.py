@@ -15,15 +15,7 @@ from warpdrive.errors import TeamError, WarpDriveError
 from warpdrive.training.distributed.folder_store import Store
 from warpdrive.training.distributed.heartbeat import INTERRUPTED, Heartbeat
 from warpdrive.training.distributed.objects import decoded, encoded
-from warpdrive.training.distributed.packing import (
-    Layout,
-    difference,
-    hash_of,
-    layout_of,
-    packed,
-    size_of,
-    unpacked,
-)
+from warpdrive.training.distributed.packing import Layout, difference, hash_of, layout_of, packed, size_of, unpacked
 from warpdrive.training.distributed.process_group import ProcessGroup
 from warpdrive.training.distributed.shared_sums import SharedSums
 from warpdrive.training.runtime.interrupts import on_signal

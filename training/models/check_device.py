@@ -43,10 +43,7 @@ class CheckDevice(ActorCritic):
     _model: ActorCritic
 
     def __init__(
-        self,
-        model: ActorCritic,
-        observation_space: Space[Any] | None = None,
-        action_space: Space[Any] | None = None,
+        self, model: ActorCritic, observation_space: Space[Any] | None = None, action_space: Space[Any] | None = None
     ) -> None:
         super().__init__()
         # share the model's dictionaries: a submodule would change parameter names

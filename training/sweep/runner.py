@@ -87,11 +87,7 @@ class Runner:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        engine: Engine,
-        places: Sequence[Place],
-        on_change: Callable[[Sequence[Trial]], None],
+        self, plan: Plan, engine: Engine, places: Sequence[Place], on_change: Callable[[Sequence[Trial]], None]
     ) -> None:
         self.plan, self.engine, self.on_change = plan, engine, on_change
         self.trials: list[Trial] = []

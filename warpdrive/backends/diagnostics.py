@@ -60,10 +60,7 @@ def _gpu_lacks(machine: Machine, process_id: int) -> Iterator[Lack]:
         yield Lack("the NVIDIA driver sees no GPU", "check that nvidia-smi lists one")
     yield from cpu_lacks(machine, process_id)
     if not pytorch.failure and pytorch.cuda is None:
-        yield Lack(
-            f"PyTorch {pytorch.version} is built without CUDA",
-            f"install one with CUDA ({_GET_PYTORCH})",
-        )
+        yield Lack(f"PyTorch {pytorch.version} is built without CUDA", f"install one with CUDA ({_GET_PYTORCH})")
     if driver.gpus:
         yield from _card_lacks(machine, process_id)
 

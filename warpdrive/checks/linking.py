@@ -25,14 +25,7 @@ from warpdrive.kernels.language import (
     intrinsic_of,
     is_cuda_module,
 )
-from warpdrive.kernels.name_lookup import (
-    LOCAL,
-    functions_among,
-    give_by_position,
-    group_of,
-    source_of,
-    value_in_tuple,
-)
+from warpdrive.kernels.name_lookup import LOCAL, functions_among, give_by_position, group_of, source_of, value_in_tuple
 from warpdrive.kernels.source import FunctionSource, read_function
 from warpdrive.kernels.syntax import GENERATED, copy_tree
 from warpdrive.kernels.unsupported import refusal, refused_path

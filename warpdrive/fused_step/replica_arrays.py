@@ -19,13 +19,7 @@ from warpdrive.errors import DefinitionError, nearest, shown
 from warpdrive.fused_step.binding import NUM_ENVS, Binding, named_parameters
 from warpdrive.kernels.compile_time import ON_GPU
 from warpdrive.per_replica import per_replica_attributes
-from warpdrive.spaces import (
-    SpaceArray,
-    action_arrays,
-    extended_arrays,
-    observation_arrays,
-    written_observation_arrays,
-)
+from warpdrive.spaces import SpaceArray, action_arrays, extended_arrays, observation_arrays, written_observation_arrays
 from warpdrive.user_code import user_code
 
 _LONGEST_DRAWING = 30

@@ -35,10 +35,7 @@ def _register(name: str, class_name: str) -> None:
         env_id = f"{NAMESPACE}/{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}-v{VERSION}"
     if env_id not in registry:
         register(
-            env_id,
-            entry_point=f"{__name__}:make",
-            vector_entry_point=f"{__name__}:make_vec",
-            kwargs={"env_name": name},
+            env_id, entry_point=f"{__name__}:make", vector_entry_point=f"{__name__}:make_vec", kwargs={"env_name": name}
         )
 
 

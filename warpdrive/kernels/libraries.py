@@ -129,11 +129,7 @@ FUNCTIONS = {
 }
 """Signatures of the functions of both modules, by dotted name."""
 MODULES = ("libdevice", "fp16")
-MODULE_OF = {
-    "numba.cuda.libdevice": "libdevice",
-    "numba.cuda.fp16": "fp16",
-    "numba.cuda._internal.cuda_fp16": "fp16",
-}
+MODULE_OF = {"numba.cuda.libdevice": "libdevice", "numba.cuda.fp16": "fp16", "numba.cuda._internal.cuda_fp16": "fp16"}
 """Modules of these functions, by their ``__module__``."""
 
 COMPONENTS = "xyzw"

@@ -135,10 +135,7 @@ def resolve_kernel(source: FunctionSource, baked: Mapping[str, Any]) -> Resolved
 
 
 def lower(
-    kernel: ResolvedKernel,
-    arrays: Collection[str],
-    naming: Naming = with_separate_names,
-    on_cpu: bool = False,
+    kernel: ResolvedKernel, arrays: Collection[str], naming: Naming = with_separate_names, on_cpu: bool = False
 ) -> LoweredKernel:
     """Split a kernel into regions.
 

@@ -230,11 +230,7 @@ def importable(value: Any) -> tuple[str, str] | None:
     if (
         name is None
         or module is None
-        or module.split(".")[0]
-        not in (
-            *("numpy", "math", "cmath", "builtins"),
-            *("operator", "_operator"),
-        )
+        or module.split(".")[0] not in (*("numpy", "math", "cmath", "builtins"), *("operator", "_operator"))
     ):
         return None
     if value is getattr(np, name, None):

@@ -82,10 +82,7 @@ class _Rewriter(Hoister):
             return [at(node, ast.While(ast.Constant(True), [*first, at(node.test, leave), *node.body], []))]
         goes_on = self.name_for_value()
         body = [*first, ast.If(test, node.body, [assign(goes_on, ast.Constant(False))])]
-        return [
-            at(node, assign(goes_on, ast.Constant(True))),
-            at(node, ast.While(load(goes_on), body, node.orelse)),
-        ]
+        return [at(node, assign(goes_on, ast.Constant(True))), at(node, ast.While(load(goes_on), body, node.orelse))]
 
     def match(self, node: ast.Match) -> list[ast.stmt]:
         before: list[ast.stmt] = []

@@ -73,13 +73,7 @@ from warpdrive.kernels.syntax import (
     walk,
     with_one_star,
 )
-from warpdrive.kernels.unsupported import (
-    SYNTAX,
-    message_for_bare_member,
-    refusal_of_function,
-    unusable,
-    used_as_value,
-)
+from warpdrive.kernels.unsupported import SYNTAX, message_for_bare_member, refusal_of_function, unusable, used_as_value
 
 MAX_VERSIONS = 20
 """Maximum number of nested specialisations of a recursive function, for different constants among its arguments."""
@@ -508,10 +502,7 @@ class _Resolver(ast.NodeTransformer):
         for word in node.keywords:
             assert word.arg is not None
             if word.arg not in callee.parameters:
-                refuse(
-                    node,
-                    f"'{callee.name}' has no parameter '{word.arg}'.{nearest(word.arg, callee.parameters)}",
-                )
+                refuse(node, f"'{callee.name}' has no parameter '{word.arg}'.{nearest(word.arg, callee.parameters)}")
             if word.arg in given:
                 refuse(node, f"'{callee.name}' is given '{word.arg}' twice")
             given[word.arg] = word.value

@@ -68,13 +68,7 @@ def _penalty(k: int) -> Task:
 
 
 def _foraging(name: str, players: int, foods: int, size: int, sight: int, coop: bool = False) -> Task:
-    parameters = {
-        "players": players,
-        "max_num_food": foods,
-        "field_size": size,
-        "sight": sight,
-        "force_coop": coop,
-    }
+    parameters = {"players": players, "max_num_food": foods, "field_size": size, "sight": sight, "force_coop": coop}
     seen = f"{sight}s-" if sight < size else ""
     kind = f"{seen}{size}x{size}-{players}p-{foods}f{'-coop' if coop else ''}"
     return Task(

@@ -168,10 +168,7 @@ def machines(folder: Path) -> Iterator[Case]:
         "NUMBA_DISABLE_JIT": {"NUMBA_DISABLE_JIT": "1"},
     }.items():
         yield _process(
-            name,
-            _TRAIN,
-            variables=changes,
-            code=2 if name not in ("LOCAL_RANK=x", "LOCAL_WORLD_SIZE=x") else None,
+            name, _TRAIN, variables=changes, code=2 if name not in ("LOCAL_RANK=x", "LOCAL_WORLD_SIZE=x") else None
         )
     for name, changes in {
         "an odd terminal": {"TERM": "no-such-terminal"},

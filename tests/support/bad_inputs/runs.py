@@ -100,15 +100,7 @@ _FORGED: list[tuple[str, Any]] = [
     ],
     *[
         ("policies", value)
-        for value in (
-            ["nobody"],
-            ["../../x"],
-            [5],
-            [["agent"]],
-            ["a" * 5000],
-            ["\0"],
-            ["agent", "b"],
-        )
+        for value in (["nobody"], ["../../x"], [5], [["agent"]], ["a" * 5000], ["\0"], ["agent", "b"])
     ],
     *[
         ("config.policy", value)

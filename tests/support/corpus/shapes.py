@@ -118,18 +118,7 @@ def every_type(launch, rng):
     wide = [array.astype(np.int64) for array in (i8, u8, i16, u16, i32, i64)]
     total = sum(wide)
     equal(out, total + u32 + f32.astype(np.int64) + f64.astype(np.int64) + 100 * b)
-    after = [
-        ~b,
-        -i8,
-        total % 256,
-        -10 * total,
-        u16 - 1,
-        i32 // 3,
-        u32,
-        -(i64 // -2) + i64 % -5,
-        total,
-        f64 / 3,
-    ]
+    after = [~b, -i8, total % 256, -10 * total, u16 - 1, i32 // 3, u32, -(i64 // -2) + i64 % -5, total, f64 / 3]
     for found, expected in zip(arrays, after, strict=True):
         close(found, expected)
 

@@ -282,14 +282,8 @@ _BY_PROBLEM: dict[str, dict[str, tuple[str, int, Section]]] = {
         "a2c": ("a2c", 300, _ONE_SHOT),
         "reinforce": ("reinforce", 300, _ONE_SHOT),
     },
-    "bandit, by its value": {
-        "ddpg": ("ddpg", 100, _FIVE),
-        "td3": ("td3", 100, _FIVE),
-        "sac": ("sac", 100, _FIVE_SAC),
-    },
-    "bandit, seen as an image": {
-        "sac": ("sac", 60, {**_FIVE_SAC, "model": _IMAGE, "gradient_steps": 4}),
-    },
+    "bandit, by its value": {"ddpg": ("ddpg", 100, _FIVE), "td3": ("td3", 100, _FIVE), "sac": ("sac", 100, _FIVE_SAC)},
+    "bandit, seen as an image": {"sac": ("sac", 60, {**_FIVE_SAC, "model": _IMAGE, "gradient_steps": 4})},
     "forbidding": {
         name: (name, 30, {"lr": 0.1, "model": _INSISTING}) for name in ("ppo", "a2c", "vtrace", "reinforce")
     },

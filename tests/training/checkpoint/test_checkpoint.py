@@ -228,11 +228,7 @@ def test_a_full_disk_is_told_in_a_line(tmp_path: Path, large: str) -> None:
     assert (
         found
         and found[0].name == "step_200"
-        and {path.name for path in checkpoints.glob("*step*")}
-        == {
-            "step_100",
-            "step_200",
-        }
+        and {path.name for path in checkpoints.glob("*step*")} == {"step_100", "step_200"}
     )
 
 

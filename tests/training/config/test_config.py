@@ -115,11 +115,7 @@ TOO_LARGE = "{type: convolutional, kernel_size: 31, padding: false}"
             f"policy.red.model={TOO_LARGE}",
             r"kernel_size: found 31 for images \(5, \d+, \d+\), of which nothing is left",
         ),
-        (
-            "battle",
-            f"policy.red={{algorithm: dqn, model: {TOO_LARGE}}}",
-            "kernel_size: found 31 for images",
-        ),
+        ("battle", f"policy.red={{algorithm: dqn, model: {TOO_LARGE}}}", "kernel_size: found 31 for images"),
         (
             {
                 "env": {"gymnasium": "FrozenLake-v1"},

@@ -139,11 +139,7 @@ BOX = spaces.Box(-1, 1, (4,), np.float32)
         ("device", "forward", r"Own\.forward: found the output 'logits' on meta, expected cpu"),
         ("shape", "values", r"Own\.values: found the output 'values' of shape \(5, 1\), expected \(5\)"),
         ("shape", "forward", r"Own\.forward: found the output 'values' of shape \(5, 1\), expected \(5\)"),
-        (
-            "attribute",
-            "logits",
-            r"Own\.logits: found the model's tensor 'factor' on meta \(register it with",
-        ),
+        ("attribute", "logits", r"Own\.logits: found the model's tensor 'factor' on meta \(register it with"),
     ],
 )
 def test_it_is_told_which_output_is_wrong(wrong: str, call: str, told: str) -> None:

@@ -138,10 +138,7 @@ def test_recent_versions_are_preferred_as_told() -> None:
 
 @pytest.mark.parametrize(
     "learner",
-    [
-        "{algorithm: ppo, model: {type: gru, units: 8}}",
-        "{algorithm: dqn, learning_starts: 100, buffer_size: 2000}",
-    ],
+    ["{algorithm: ppo, model: {type: gru, units: 8}}", "{algorithm: dqn, learning_starts: 100, buffer_size: 2000}"],
 )
 def test_a_resumed_run_plays_against_the_same_versions(sections: Sections, trainer_of: TrainerOf, learner: str) -> None:
     overrides = (f"policy.even={learner}", SELF_PLAY, "saving.checkpoint_every=1")

@@ -22,8 +22,7 @@ def histogram(values: list[float]) -> tuple[list[float], list[float]]:
 
 
 @pytest.mark.parametrize(
-    "values",
-    [[0.3, 0.30000000000000004], [1e16, 1e16 + 2.0], [-1e17, -1e17], [0.5, 0.5], [1e9 + 0.5, 1e9 + 0.5]],
+    "values", [[0.3, 0.30000000000000004], [1e16, 1e16 + 2.0], [-1e17, -1e17], [0.5, 0.5], [1e9 + 0.5, 1e9 + 0.5]]
 )
 def test_values_that_differ_by_rounding_are_in_one_bin(values: list[float]) -> None:
     _, shares = histogram(values)

@@ -159,8 +159,7 @@ class FakeMlflow(ModuleType):
         self.experiments: dict[str, str] = {}
         self.runs: list[SimpleNamespace] = []
         self.entities = SimpleNamespace(
-            Param=lambda key, value: (key, value),
-            Metric=lambda key, value, timestamp, step: (key, value, step),
+            Param=lambda key, value: (key, value), Metric=lambda key, value, timestamp, step: (key, value, step)
         )
 
     def MlflowClient(self, tracking_uri: str | None) -> FakeMlflow:  # noqa: N802
@@ -277,10 +276,7 @@ def test_a_sink_that_fails_ends_no_training(
     ("override", "told"),
     [
         ("saving.wandb={}", r"saving\.wandb\.project: missing"),
-        (
-            "saving.wandb={project: tag, teem: lab}",
-            r"saving\.wandb\.teem: unknown key, expected one of project",
-        ),
+        ("saving.wandb={project: tag, teem: lab}", r"saving\.wandb\.teem: unknown key, expected one of project"),
         ("saving.wandb.mode=onlin", r"saving\.wandb\.mode: found 'onlin'.*Did you mean 'online'"),
     ],
 )

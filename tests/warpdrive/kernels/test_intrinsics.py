@@ -141,10 +141,7 @@ def test_bits_of_short_integers(dtype, run) -> None:
     results = np.zeros((2, len(values)), np.int64)
     run(narrow_bits, 1, len(values), np.array(values, dtype), results)
     texts = [bits(value, width) for value in values]
-    assert results.tolist() == [
-        [text.count("1") for text in texts],
-        [width - len(text.lstrip("0")) for text in texts],
-    ]
+    assert results.tolist() == [[text.count("1") for text in texts], [width - len(text.lstrip("0")) for text in texts]]
 
 
 def zeros_before(x):

@@ -93,14 +93,7 @@ def warps_by_turns(values, out):
     out[env, i, 1] = staged[(i + 32) % cuda.blockDim.x]
 
 
-KERNELS = [
-    all_three,
-    of_those_still_there,
-    until_all_are_done,
-    in_every_round,
-    in_functions,
-    beside_side_effects,
-]
+KERNELS = [all_three, of_those_still_there, until_all_are_done, in_every_round, in_functions, beside_side_effects]
 
 
 def run(check, kernel, threads, seed=0):

@@ -8,10 +8,7 @@ from types import ModuleType
 
 from numba.core.errors import NumbaError
 
-from warpdrive.backends.cpu.generate import (
-    LaunchKind,
-    generate_kernel,
-)
+from warpdrive.backends.cpu.generate import LaunchKind, generate_kernel
 from warpdrive.backends.cpu.generate_turns import generate_turns
 from warpdrive.backends.host.functions import generate_functions
 from warpdrive.backends.host.typing import array_names, lower_with_slots

@@ -203,11 +203,7 @@ def in_rounds(run: Callable[[], None], stages: Array, waiting: Array) -> Callabl
 
 
 def _compile(
-    kernel: Kernel,
-    baked: Mapping[str, Any],
-    kinds: Mapping[str, ArgumentKind],
-    launch_kind: LaunchKind,
-    is_fused: bool,
+    kernel: Kernel, baked: Mapping[str, Any], kinds: Mapping[str, ArgumentKind], launch_kind: LaunchKind, is_fused: bool
 ) -> CompiledKernel:
     resolved = resolved_for(kernel, baked, kinds)
     if is_fused:

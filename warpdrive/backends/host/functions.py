@@ -22,15 +22,7 @@ from warpdrive.kernels.dtypes import dtype_of
 from warpdrive.kernels.language import DYNAMIC, INDICES, INT32_SENSITIVE
 from warpdrive.kernels.lowering import LoweredKernel, without_barriers, without_faults
 from warpdrive.kernels.resolve import MAX_DEPTH, Function, Table, recursion_fault
-from warpdrive.kernels.syntax import (
-    GENERATED,
-    FunctionName,
-    IntrinsicName,
-    SharedName,
-    assign,
-    load,
-    walk,
-)
+from warpdrive.kernels.syntax import GENERATED, FunctionName, IntrinsicName, SharedName, assign, load, walk
 
 NUMBA_OPTIONS = "_nrt=False, error_model='numpy', nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True"
 FUNCTION_OPTIONS = f"{NUMBA_OPTIONS}, pipeline_class=FunctionCompiler"

@@ -25,10 +25,7 @@ REPLACED = frozenset({"ceil", "floor", "trunc", "fmod", "modf", "remainder", "po
 """Functions of ``math`` that this module replaces, under the same name."""
 EXTREMES = {"min": "llvm.minnum", "max": "llvm.maxnum"}
 """Builtin functions that this module replaces, with the LLVM intrinsic for two floats."""
-REPLACEMENTS = [
-    *(("math", name) for name in sorted(REPLACED)),
-    *(("builtins", name) for name in (*EXTREMES, "round")),
-]
+REPLACEMENTS = [*(("math", name) for name in sorted(REPLACED)), *(("builtins", name) for name in (*EXTREMES, "round"))]
 """``(module, name)`` of all replaced functions."""
 
 

@@ -23,17 +23,7 @@ from warpdrive.kernels.errors import KernelError
 from warpdrive.kernels.language import AXES, DIMENSIONS, DYNAMIC, WARP
 from warpdrive.kernels.lowering import LoweredKernel
 from warpdrive.kernels.regions import GridBarrier, Loop, Once, Part, Region, UniformBranch, UniformLoop
-from warpdrive.kernels.syntax import (
-    GENERATED,
-    ITEMS,
-    RANGE,
-    TALLY,
-    assign,
-    copy_tree,
-    load,
-    loaded_names,
-    stored_names,
-)
+from warpdrive.kernels.syntax import GENERATED, ITEMS, RANGE, TALLY, assign, copy_tree, load, loaded_names, stored_names
 from warpdrive.kernels.variables import exposed_names, needed, unsettled_names
 
 ENTRY = "entry"

@@ -93,11 +93,7 @@ class BoundOnGpu:
 
 
 def _compiled(
-    kernel: Kernel,
-    baked: Mapping[str, Any],
-    arguments: Sequence[Argument],
-    device: Device,
-    shared_bytes: int,
+    kernel: Kernel, baked: Mapping[str, Any], arguments: Sequence[Argument], device: Device, shared_bytes: int
 ) -> CudaCode:
     """Return the code of a kernel for arguments of these kinds."""
     codes = kernel.memory.setdefault("numba", {})

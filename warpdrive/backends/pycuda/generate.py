@@ -114,12 +114,7 @@ def uses_raw_shared_memory(fusion: Fusion) -> bool:
 
 
 def _source(
-    fusion: Fusion,
-    arguments: Mapping[str, Any],
-    replicas: int,
-    packing: Packing,
-    name: str,
-    last_part: Sequence[str],
+    fusion: Fusion, arguments: Mapping[str, Any], replicas: int, packing: Packing, name: str, last_part: Sequence[str]
 ) -> FusedSource:
     authors = _authors(fusion)
     headers = sorted({_header(call.function) for call in fusion.calls() if isinstance(call.function, DeviceFunction)})

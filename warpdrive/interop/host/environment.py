@@ -55,11 +55,7 @@ class HostEnvironment(Environment):
     termination_meaning = "the episode terminated"
 
     def __init__(
-        self,
-        source: HostSource,
-        workers: int = 0,
-        worker_type: str = "process",
-        episode_length: int | None = None,
+        self, source: HostSource, workers: int = 0, worker_type: str = "process", episode_length: int | None = None
     ) -> None:
         if type(workers) is not int or not 0 <= workers <= 4096:
             raise DefinitionError(f"workers: found {shown(workers)}, expected an integer from 0 to 4096")

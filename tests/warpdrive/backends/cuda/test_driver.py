@@ -232,13 +232,7 @@ def test_a_fault_of_an_earlier_kernel_is_told(fake_gpu, launch_of):
         launch.run()
     message = str(caught.value)
     assert "kernel 'step' cannot be launched with (3, 1, 1) blocks of (64, 1, 1) threads on GPU 0" in message
-    for part in (
-        "ILLEGAL_ADDRESS",
-        "launched earlier",
-        "restart Python",
-        "warpdrive check",
-        "CUDA_LAUNCH_BLOCKING=1",
-    ):
+    for part in ("ILLEGAL_ADDRESS", "launched earlier", "restart Python", "warpdrive check", "CUDA_LAUNCH_BLOCKING=1"):
         assert part in message
 
 
