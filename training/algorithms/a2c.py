@@ -97,11 +97,6 @@ class A2C(ActorCriticAlgorithm[A2CConfig]):
         metrics = self.take_gradient_step(batch, advantages)
         return {**metrics, "explained_variance": explained_variance(batch)}
 
-    def gradient_step(self, batch: Batch, advantages: Tensor) -> dict[str, Tensor]:
-        """See ``Algorithm``."""
-        loss, terms = self.loss(batch, advantages)
-        return self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
-
     def loss(self, batch: Batch, advantages: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, and its terms without gradient.
 

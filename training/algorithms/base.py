@@ -76,6 +76,7 @@ class LearningConfig(Section):
     if TYPE_CHECKING:  # of every algorithm, each with its own types
         algorithm: str
         model: Any
+        max_grad_norm: Any
 
     @property
     def off_policy(self) -> bool:
@@ -253,6 +254,7 @@ class Algorithm(ABC, Generic[Experience]):
         config: Section of the policy in the run configuration.
         model: The policy, which acts in evaluations.
         actor: The actor of training rollouts: the model, possibly with exploration.
+        trained: Module whose parameters ``optimizer`` holds.
         optimizer_step: Takes optimizer steps; may be replaced by one for several processes.
         compiled: Gradient steps as native code, an object of the algorithm's; None: PyTorch takes them.
         not_compiled: Reason why PyTorch takes the gradient steps; empty if native code does.
@@ -269,6 +271,9 @@ class Algorithm(ABC, Generic[Experience]):
     schedules: Any
     model: Actor
     actor: Actor
+    trained: nn.Module
+    optimizer: torch.optim.Optimizer
+    loss: Callable[..., tuple[Tensor, dict[str, Tensor]]]
     critic_input: CriticInput | None = None
     optimizer_step: OptimizerStep = staticmethod(optimizer_step)
     compiled: Any = None
@@ -293,8 +298,11 @@ class Algorithm(ABC, Generic[Experience]):
 
         On the host it depends on ``config`` only, so that it can be captured as a CUDA graph. Returns metrics as
         scalars on the device.
+
+        By default, the gradient is that of ``loss(*inputs)``.
         """
-        raise NotImplementedError
+        loss, terms = self.loss(*inputs)
+        return self.optimizer_step(loss, terms, self.optimizer, self.trained, self.config.max_grad_norm)
 
     def take_gradient_step(self, *inputs: Any) -> dict[str, Tensor]:
         """Take a :meth:`gradient_step`, by replaying a CUDA graph where there is one."""

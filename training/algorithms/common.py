@@ -17,11 +17,12 @@ from warpdrive.training.models.running_moments import RunningMoments
 
 if TYPE_CHECKING:
     from warpdrive.training.algorithms.base import Algorithm
+    from warpdrive.training.algorithms.dqn import DQN
     from warpdrive.training.algorithms.on_policy import OnPolicyConfig
+    from warpdrive.training.algorithms.pqn import PQN
     from warpdrive.training.algorithms.task import Task
     from warpdrive.training.algorithms.value_decomposition import ValueDecompositionConfig
     from warpdrive.training.experience.transitions import Transitions
-    from warpdrive.training.models.q_network import QNetwork
 
 _ROUNDING = 1e-5  # of returns in float32, relative to their mean
 
@@ -116,29 +117,28 @@ def soft_update(target: nn.Module, source: nn.Module, tau: float) -> None:
         parameter.lerp_(wanted, tau)
 
 
-def compile_q_update(algorithm: Algorithm[Any], task: Task, optimizer: torch.optim.Optimizer, huber: bool) -> None:
+def compile_q_update(algorithm: Algorithm[Any], task: Task, huber: bool) -> None:
     """Compile gradient steps of action values to native code, if supported.
 
     Args:
         algorithm: Algorithm whose model is an action-value network.
         task: Policy to train.
-        optimizer: Optimizer of the model.
         huber: If True, the loss is linear beyond ``huber_delta``.
     """
     from warpdrive.training.compiled.learn import CompiledUpdate  # loads LLVM
     from warpdrive.training.compiled.plan import q_plan_of
 
+    optimizer = algorithm.optimizer
     algorithm.compile_update(task, lambda: CompiledUpdate(q_plan_of(algorithm.model, optimizer, huber), optimizer))
 
 
 def q_steps(
-    algorithm: Algorithm[Any], model: QNetwork, rows: Batch, epochs: Sequence[Sequence[Tensor]], **coefficients: float
+    algorithm: DQN | PQN, rows: Batch, epochs: Sequence[Sequence[Tensor]], **coefficients: float
 ) -> dict[str, Tensor]:
     """Take a gradient step of action values on each minibatch of each epoch as native code.
 
     Args:
         algorithm: Algorithm whose update is compiled.
-        model: Action-value network.
         rows: Rows whose ``returns`` are the targets.
         epochs: Indices of the rows of each minibatch.
         coefficients: ``max_grad_norm`` and, of the Huber loss, ``huber_delta``.
@@ -150,7 +150,11 @@ def q_steps(
 
     update: CompiledUpdate = algorithm.compiled
     with torch.no_grad():
-        arrays = {"observations": model.flatten(rows.observations), "actions": rows.actions, "returns": rows.returns}
+        arrays = {
+            "observations": algorithm.model.flatten(rows.observations),
+            "actions": rows.actions,
+            "returns": rows.returns,
+        }
     minibatches = Minibatches.of(rows, [part for parts in epochs for part in parts])
     return update.steps(minibatches, arrays, coefficients).taken()
 

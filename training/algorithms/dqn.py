@@ -67,7 +67,7 @@ class DQN(OffPolicy[DQNConfig]):
 
     def __init__(self, config: DQNConfig, model: QNetwork, optimizer: torch.optim.Optimizer) -> None:
         super().__init__(config)
-        self.model, self.optimizer = model, optimizer
+        self.model, self.trained, self.optimizer = model, model, optimizer
         self.target = target_network(model)
         self.actor = EpsilonGreedy(model, repeats=config.repeat != 0).to(next(model.parameters()).device)
         self._target_is_due = EveryN(config.target_update_every)
@@ -87,17 +87,12 @@ class DQN(OffPolicy[DQNConfig]):
         if self.is_compiled:
             rows = rows_with_targets(batch, self.targets(batch))
             epochs, limit = [[torch.arange(len(rows))]], self.config.max_grad_norm
-            metrics = q_steps(self, self.model, rows, epochs, max_grad_norm=limit, huber_delta=1.0)
+            metrics = q_steps(self, rows, epochs, max_grad_norm=limit, huber_delta=1.0)
         else:
             metrics = self.take_gradient_step(batch)
         if self._target_is_due():
             soft_update(self.target, self.model, self.config.tau)
         return metrics
-
-    def gradient_step(self, batch: Transitions) -> dict[str, Tensor]:
-        """See ``Algorithm``."""
-        loss, terms = self.loss(batch)
-        return self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
 
     def loss(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, the Huber loss of the temporal differences, and its terms without gradient."""
@@ -124,5 +119,5 @@ def build(config: DQNConfig, task: Task) -> tuple[DQN, ReplayBuffer]:
     """Build the algorithm and its source of experience."""
     model = task.new_model(config)
     algorithm = DQN(config, model, adam(model))
-    compile_q_update(algorithm, task, algorithm.optimizer, huber=True)
+    compile_q_update(algorithm, task, huber=True)
     return algorithm, replay_buffer(algorithm, task)

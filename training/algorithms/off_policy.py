@@ -21,7 +21,6 @@ from warpdrive.training.experience.n_step import NStep, StepsUntilBack
 from warpdrive.training.experience.replay_buffer import ReplayBuffer
 from warpdrive.training.experience.transitions import Transitions, normal_samples
 from warpdrive.training.models.continuous import Critic, DeterministicActor, SquashedActor
-from warpdrive.training.models.distributions import Distribution, distribution_of
 from warpdrive.training.models.options import ACTION_VALUE_CONFIGS, OffPolicyModelConfig, PerceptronConfig
 
 _STEPS_AT_ONCE, _FLOATS_AT_ONCE = 64, 2**22  # of gradient steps whose rows are gathered together
@@ -61,10 +60,6 @@ class OffPolicyConfig(ReturnsConfig):
             text = f"found {self.buffer_size}, expected at least {size.samples}, the samples of one update"
             found.append(("buffer_size", text))
         return found
-
-    def acting_distribution(self, action_space: Space[Any]) -> Distribution:
-        """See ``LearningConfig``."""
-        return distribution_of(action_space)
 
 
 class ContinuousConfig(OffPolicyConfig):

@@ -92,11 +92,9 @@ class OnPolicy(Algorithm[Batch], Generic[Config]):
 
     Attributes:
         config: The section with the current value in place of each schedule.
-        trained: Module whose parameters the optimizer holds.
     """
 
     model: ActorCritic
-    trained: nn.Module
     config: Config
 
     def __init__(

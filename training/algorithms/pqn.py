@@ -31,7 +31,7 @@ from warpdrive.training.config.values import Count, FractionSchedule, PositiveSc
 from warpdrive.training.distributed.process_group import Sharding
 from warpdrive.training.experience.batch import AbsentValue, Batch
 from warpdrive.training.experience.transitions import ended, transitions_of
-from warpdrive.training.models.distributions import Distribution, distribution_of, masked
+from warpdrive.training.models.distributions import masked
 from warpdrive.training.models.options import ACTION_VALUE_CONFIGS, OffPolicyModelConfig, PerceptronConfig
 from warpdrive.training.models.q_network import QNetwork
 from warpdrive.training.rollout.exploration import EpsilonGreedy
@@ -73,10 +73,6 @@ class PQNConfig(ReturnsConfig):
     def _rows(self, size: UpdateSize) -> int:
         return size.samples if self.mixing == "none" else size.samples // size.num_agents
 
-    def acting_distribution(self, action_space: Space[Any]) -> Distribution:
-        """See ``LearningConfig``."""
-        return distribution_of(action_space)
-
     def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> QNetwork:
         """See ``LearningConfig``."""
         assert isinstance(action_space, spaces.Discrete), "the configuration is checked for this"
@@ -113,7 +109,7 @@ class PQN(Algorithm[Batch]):
     model: QNetwork
 
     def __init__(self, config: PQNConfig, model: QNetwork, optimizer: torch.optim.Optimizer) -> None:
-        self.schedules, self.model, self.optimizer = config, model, optimizer
+        self.schedules, self.model, self.trained, self.optimizer = config, model, model, optimizer
         self.actor = EpsilonGreedy(model).to(next(model.parameters()).device)
         self.begin(env_steps=0)
 
@@ -131,13 +127,8 @@ class PQN(Algorithm[Batch]):
         """Train for several epochs of random minibatches drawn with ``generator``. Returns means over all of them."""
         epochs = [experience.partition(self.config.minibatches, generator) for _ in range(self.config.epochs)]
         if self.is_compiled:
-            return q_steps(self, self.model, experience, epochs, max_grad_norm=self.config.max_grad_norm)
+            return q_steps(self, experience, epochs, max_grad_norm=self.config.max_grad_norm)
         return means([self.take_gradient_step(part) for parts in epochs for part in experience.split(parts)])
-
-    def gradient_step(self, batch: Batch) -> dict[str, Tensor]:
-        """See ``Algorithm``."""
-        loss, terms = self.loss(batch)
-        return self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, half the squared error of the action values, and its terms without gradient."""
@@ -324,7 +315,7 @@ def build(config: PQNConfig, task: Task) -> tuple[PQN, LambdaReturns]:
     model = task.new_model(config)
     algorithm = PQN(config, model, adam(model))
     if config.mixing == "none":
-        compile_q_update(algorithm, task, algorithm.optimizer, huber=False)
+        compile_q_update(algorithm, task, huber=False)
     else:
         algorithm.not_compiled = f"mixing: {config.mixing}"
     return algorithm, LambdaReturns(task.tag, algorithm, task.sharding, task.device)

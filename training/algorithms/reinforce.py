@@ -39,11 +39,6 @@ class Reinforce(OnPolicy[ReinforceConfig]):
         returns = normalised(experience.returns, experience) if self.config.normalize_returns else experience.returns
         return self.take_gradient_step(experience, returns)
 
-    def gradient_step(self, batch: Batch, returns: Tensor) -> dict[str, Tensor]:
-        """See ``Algorithm``."""
-        loss, terms = self.loss(batch, returns)
-        return self.optimizer_step(loss, terms, self.optimizer, self.model, self.config.max_grad_norm)
-
     def loss(self, batch: Batch, returns: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, and its terms without gradient."""
         logits = logits_of(self.model, batch.observations, batch.sequences)

@@ -24,7 +24,7 @@ from warpdrive.training.config.values import Count, FractionSchedule, PositiveSc
 from warpdrive.training.experience.team_sequences import SequenceBuffer, TeamSequences
 from warpdrive.training.experience.transitions import or_final
 from warpdrive.training.models.critic_inputs import SharedInput
-from warpdrive.training.models.distributions import Distribution, distribution_of, masked
+from warpdrive.training.models.distributions import masked
 from warpdrive.training.models.mixers import Mixer
 from warpdrive.training.models.options import TEAM_VALUE_CONFIGS, TeamModelConfig, UnitsConfig
 from warpdrive.training.models.q_network import QNetwork, RecurrentQNetwork
@@ -86,10 +86,6 @@ class ValueDecompositionConfig(ReturnsConfig):
             text = f"found {self.buffer_size}, expected at least {size.num_envs}, the sequences of one update"
             found.append(("buffer_size", text))
         return found
-
-    def acting_distribution(self, action_space: Space[Any]) -> Distribution:
-        """See ``LearningConfig``."""
-        return distribution_of(action_space)
 
     def build_model(self, observation_space: Space[Any], action_space: Space[Any]) -> QNetwork:
         """See ``LearningConfig``."""
@@ -169,14 +165,11 @@ class ValueDecomposition(Algorithm[SequenceBuffer]):
             self.rewards.observe(newest.rewards.flatten(), newest.weight)
         history = []
         if experience.env_steps >= self.config.learning_starts:
-            history = [self.step(experience.sample(self.config.batch_size, generator)) for _ in self._steps]
+            for _ in range(self.config.gradient_steps):
+                history.append(self.step(experience.sample(self.config.batch_size, generator)))
         if newest is not None and newest.states is not None:  # last, as the statistics of observations
             self.mixer.observe(newest.states.flatten(0, 1), newest.weight)
         return means(history)
-
-    @property
-    def _steps(self) -> range:
-        return range(self.config.gradient_steps)
 
     def step(self, batch: TeamSequences) -> dict[str, Tensor]:
         """Take a gradient step, and update the target networks if they are due. Returns scalars on the device."""
@@ -185,11 +178,6 @@ class ValueDecomposition(Algorithm[SequenceBuffer]):
             soft_update(self.target_model, self.model, self.config.tau)
             soft_update(self.target_mixer, self.mixer, self.config.tau)
         return metrics
-
-    def gradient_step(self, batch: TeamSequences) -> dict[str, Tensor]:
-        """See ``Algorithm``."""
-        loss, terms = self.loss(batch)
-        return self.optimizer_step(loss, terms, self.optimizer, self.trained, self.config.max_grad_norm)
 
     def loss(self, batch: TeamSequences) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss to minimise, of the temporal differences, and its terms without gradient."""

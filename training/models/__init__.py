@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from gymnasium import Space
 
+from warpdrive.training.config.section import Section
 from warpdrive.training.models.base import ActorCritic
 from warpdrive.training.models.central_critic import CentralCritic, RecurrentCritic
 from warpdrive.training.models.check_device import CheckDevice
@@ -16,6 +17,7 @@ from warpdrive.training.models.convolutional import Convolutional
 from warpdrive.training.models.distributions import Distribution, distribution_of
 from warpdrive.training.models.fully_connected import FullyConnected
 from warpdrive.training.models.options import (
+    ActionsConfig,
     CustomModelConfig,
     FullyConnectedConfig,
     GRUConfig,
@@ -44,8 +46,10 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def acting_distribution(options: ModelConfig, action_space: Space[Any]) -> Distribution:
-    """Return the distribution of the actions of an actor-critic model."""
+def acting_distribution(options: Section, action_space: Space[Any]) -> Distribution:
+    """Return the distribution of the actions of a model, whose section may have no keys of actions in a Box."""
+    if not isinstance(options, ActionsConfig):
+        return distribution_of(action_space)
     return distribution_of(action_space, normalize=options.normalize_actions, squash=options.squash_actions)
 
 
