@@ -105,17 +105,9 @@ def add_rewards(rewards, running_return):  # type: ignore[no-untyped-def]
 
 @device_function
 def log_episode(  # type: ignore[no-untyped-def]
-    choice,
-    timestep,
-    terminated,
-    running_return,
-    last_return,
-    last_length,
-    return_sum,
-    length_sum,
-    episodes,
+    choice, timestep, terminated, running_return, last_return, last_length, return_sum, length_sum, episodes,
     terminations,
-):
+):  # fmt: skip
     """Record the return and length of a finished episode, and add them to the sums of the statistics.
 
     Episodes that began midway are excluded.

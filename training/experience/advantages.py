@@ -24,18 +24,9 @@ if TYPE_CHECKING:
 
 @wd.device_function
 def generalised_advantages(  # type: ignore[no-untyped-def]
-    rewards,
-    terminated,
-    truncated,
-    final_slot,
-    active,
-    still_active,
-    agent_ids,
-    values,
-    final_values,
-    coefficients,
+    rewards, terminated, truncated, final_slot, active, still_active, agent_ids, values, final_values, coefficients,
     advantages,
-):
+):  # fmt: skip
     """Write the advantages of a replica's agents that share a policy; each thread iterates backwards for one agent.
 
     The CUDA C version is in ``cuda_src/advantages.cuh``.

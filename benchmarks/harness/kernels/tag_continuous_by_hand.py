@@ -57,24 +57,9 @@ def _as_numpy(value: Any) -> Any:
 
 @njit(error_model="numpy")
 def move(
-    env,
-    agent,
-    loc_x,
-    loc_y,
-    speed,
-    direction,
-    acceleration,
-    in_game,
-    active,
-    actions,
-    rewards,
-    acceleration_table,
-    turn_table,
-    top_speed,
-    step_reward,
-    grid_length,
-    edge_hit_penalty,
-):
+    env, agent, loc_x, loc_y, speed, direction, acceleration, in_game, active, actions, rewards, acceleration_table,
+    turn_table, top_speed, step_reward, grid_length, edge_hit_penalty,
+):  # fmt: skip
     """Move one agent."""
     playing = active[env, agent]
     in_game[env, agent] = playing
@@ -102,62 +87,20 @@ def move(
 
 @njit(parallel=True, error_model="numpy")
 def step_and_observe(
-    loc_x,
-    loc_y,
-    speed,
-    direction,
-    acceleration,
-    in_game,
-    active,
-    runners_left,
-    actions,
-    rewards,
-    terminated,
-    timestep,
-    acceleration_table,
-    turn_table,
-    top_speed,
-    step_reward,
-    is_runner,
-    tagger_ids,
-    num_taggers,
-    grid_length,
-    episode_length,
-    edge_hit_penalty,
-    squared_tagging_distance,
-    tag_reward_for_tagger,
-    tag_penalty_for_runner,
-    end_of_game_reward_for_runner,
-    runner_exits_game_after_tagged,
-    observations,
-    location_scale,
-    speed_scale,
-    direction_scale,
-    time_scale,
-):
+    loc_x, loc_y, speed, direction, acceleration, in_game, active, runners_left, actions, rewards, terminated, timestep,
+    acceleration_table, turn_table, top_speed, step_reward, is_runner, tagger_ids, num_taggers, grid_length,
+    episode_length, edge_hit_penalty, squared_tagging_distance, tag_reward_for_tagger, tag_penalty_for_runner,
+    end_of_game_reward_for_runner, runner_exits_game_after_tagged, observations, location_scale, speed_scale,
+    direction_scale, time_scale,
+):  # fmt: skip
     """Step all replicas and write their observations."""
     num_envs, num_agents = loc_x.shape
     for env in prange(num_envs):
         for agent in range(num_agents):
             move(
-                env,
-                agent,
-                loc_x,
-                loc_y,
-                speed,
-                direction,
-                acceleration,
-                in_game,
-                active,
-                actions,
-                rewards,
-                acceleration_table,
-                turn_table,
-                top_speed,
-                step_reward,
-                grid_length,
-                edge_hit_penalty,
-            )
+                env, agent, loc_x, loc_y, speed, direction, acceleration, in_game, active, actions, rewards,
+                acceleration_table, turn_table, top_speed, step_reward, grid_length, edge_hit_penalty,
+            )  # fmt: skip
         for agent in range(num_agents):
             if is_runner[agent] and in_game[env, agent]:
                 tagger = -1
