@@ -406,6 +406,7 @@ class Battle(wd.Environment):
     parity: ClassVar[Mapping[str, Any]] = {"title": "a reference in NumPy", "tolerance": 1e-5}
     termination_meaning = "a team has fallen"
     step, observe = step, observe_surroundings
+    reference_step, reference_observe = reference.step, reference.observe
     draw, shapes_per_agent = draw, 2
 
     def __init__(
@@ -527,14 +528,6 @@ class Battle(wd.Environment):
             "hits": np.zeros_like(cells),
             "claims": np.zeros_like(cells),
         }
-
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (int, ``[num_agents]``), computed in NumPy."""
-        return reference.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[num_agents, channels, width, width]``, computed in NumPy."""
-        return reference.observe(self, state)
 
     @cached_property
     def _scenery(self) -> Scene:

@@ -185,6 +185,7 @@ class ConnectFour(wd.Environment):
     termination_meaning = "the game was over"
     turn_based = True
     step, observe, draw, draw_things = step, observe, draw, draw_things
+    reference_step, reference_observe = reference.step, reference.observe
     global_state = ("discs", "active")
 
     def __init__(self, rows: int = 6, columns: int = 7, connect: int = 4, starts: str = "random") -> None:
@@ -215,14 +216,6 @@ class ConnectFour(wd.Environment):
             "height": np.zeros(self.columns, np.uint8),
             "active": np.array([self.starts != "yellow", self.starts == "yellow"]),
         }
-
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (``[2]`` int), computed in NumPy."""
-        return reference.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.uint8]:
-        """Return the observations of ``state``, ``[2, 2, rows, columns]``, computed in NumPy."""
-        return reference.observe(self, state)
 
     def scenery(self, state: dict[str, Any]) -> Scene:
         """Return the board, with empty cells."""

@@ -319,6 +319,7 @@ class Flock(wd.Environment):
     parity: ClassVar[Mapping[str, Any]] = {"title": "a reference in NumPy", "tolerance": 1e-5}
     check_parameters: ClassVar[Mapping[str, Any]] = {"num_boids": 16, "world_size": 8.0}
     step, observe, reset, draw = step, observe, reset, draw
+    reference_step, reference_observe = reference.step, reference.observe
     heading_colours = HEADING_COLOURS
     cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
         name: wd.cuda_kernel("flock.cu", name) for name in ("step", "observe", "reset")
@@ -383,11 +384,3 @@ class Flock(wd.Environment):
             "speed": np.full(n, self.min_speed, np.float32),
             "neighbours": ((np.arange(n)[:, None] + 1 + np.arange(k)) % n).astype(np.int32),
         }
-
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (float, ``[num_boids, 2]``), computed in NumPy."""
-        return reference.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations (``[num_boids, 4 num_neighbours + 1]``) of ``state``, computed in NumPy."""
-        return reference.observe(self, state)

@@ -443,6 +443,7 @@ class LevelBasedForaging(wd.Environment):
     termination_meaning = "all foods are loaded"
     global_state = ("loc_y", "loc_x", "level", "food_y", "food_x", "food_level")
     step, observe, reset, draw = step, observe_lists, reset, draw
+    reference_step, reference_observe = reference.step, reference.observe
     draw_things = draw_foods
     shapes_per_agent = 3
 
@@ -535,14 +536,6 @@ class LevelBasedForaging(wd.Environment):
         of_players = {name: np.zeros(self.num_agents, np.int32) for name in ("loc_y", "loc_x", "level")}
         of_foods = {name: np.zeros(self.num_foods, np.int32) for name in ("food_y", "food_x", "food_level")}
         return {**of_players, **of_foods, "food_spawned": np.zeros((), np.int32)}
-
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (``[num_agents]`` int), computed by the class of ``lbforaging``."""
-        return reference.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, computed by the class of ``lbforaging``."""
-        return reference.observe(self, state)
 
     def scenery(self, state: dict[str, Any]) -> Scene:
         """Return the lines between cells."""

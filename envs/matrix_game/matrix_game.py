@@ -176,6 +176,7 @@ class MatrixGame(wd.Environment):
     }
     global_state = ("last_action",)
     step, draw = step, draw
+    reference_step, reference_observe = reference.step, reference.observe
 
     def __init__(
         self,
@@ -218,14 +219,6 @@ class MatrixGame(wd.Environment):
         if min(self.num_actions) < self.most_actions:
             state["action_mask"] = np.arange(self.most_actions) < self.num_actions[:, None]
         return state
-
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (``[num_agents]`` int), computed in NumPy."""
-        return reference.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[num_agents, length]``, computed in NumPy."""
-        return reference.observe(self, state)
 
     def scenery(self, state: dict[str, Any]) -> Scene:
         """Return the table of agent 0, the best payoffs in green and negative ones in red."""

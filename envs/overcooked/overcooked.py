@@ -514,6 +514,7 @@ class Overcooked(wd.Environment):
     }
     global_state = ("position", "facing", "held", "objects", "pot_recipe", "pot_tick")
     step, observe, draw = step, observe_grid, picture.draw
+    reference_step, reference_observe = reference.step, reference.observe
     draw_things = picture.draw_things
     shapes_per_agent = picture.SHAPES
 
@@ -651,14 +652,6 @@ class Overcooked(wd.Environment):
             "shaped_rewards": np.zeros(players, np.float32),
             "sparse_rewards": np.zeros(players, np.float32),
         }
-
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (``[num_agents]`` int), computed by the class of ``overcooked_ai``."""
-        return reference.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[Any]:
-        """Return the observations of ``state``, computed by the class of ``overcooked_ai``."""
-        return reference.observe(self, state)
 
     def scenery(self, state: dict[str, Any]) -> Scene:
         """Return the kitchen, and the orders."""

@@ -99,6 +99,7 @@ class ParticleWorld(wd.Environment):
 
     num_landmarks: int
     num_goals = 0
+    reference_step, reference_observe = original.step, original.observe  # type: ignore[assignment]
 
     original_names: ClassVar[Mapping[str, str]] = {  # of mpe2
         "max_cycles": "episode_length",
@@ -175,14 +176,6 @@ class ParticleWorld(wd.Environment):
         world.contact_force, world.contact_margin = self.contact_force, self.contact_margin
         for agent in world.agents:
             agent.initial_mass = self.mass
-
-    def reference_step(self, state: dict[str, Any], actions: Any) -> dict[str, Any]:
-        """Return the state after ``actions``, computed by the class of ``mpe2``."""
-        return original.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:  # type: ignore[override]
-        """Return the arrays of observations of ``state``, computed by the class of ``mpe2``."""
-        return original.observe(self, state)
 
 
 class Scenario(ParticleWorld):

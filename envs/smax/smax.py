@@ -585,6 +585,7 @@ class Smax(wd.Environment):
     termination_meaning = "all units of a team are dead"
     global_state = ("world_state",)
     step, observe, reset = step, observe, reset
+    reference_step, reference_observe = reference.step, reference.observe
     draw, draw_things = draw, draw_enemies
     shapes_per_agent = SHAPES_PER_UNIT
 
@@ -673,14 +674,6 @@ class Smax(wd.Environment):
             "features": np.zeros((self.num_units, OF_UNIT), np.float32),
             "world_state": np.zeros((OF_SELF + 2) * self.num_units, np.float32),
         }
-
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (``[num_agents]`` int), computed in NumPy."""
-        return reference.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, computed in NumPy."""
-        return reference.observe(self, state)
 
     def scenery(self, state: dict[str, Any]) -> Scene:
         """Return the map."""

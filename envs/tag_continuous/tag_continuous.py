@@ -328,6 +328,7 @@ class TagContinuous(wd.Environment):
     parity: ClassVar[Mapping[str, Any]] = {"title": "a reference in NumPy", "tolerance": 1e-5}
     termination_meaning: ClassVar[str] = "every runner was tagged"
     step = step
+    reference_step, reference_observe = reference.step, reference.observe
     observe = observe_all
     draw, shapes_per_agent = draw, 2
     cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
@@ -462,11 +463,3 @@ class TagContinuous(wd.Environment):
             "active": np.ones(n, np.bool_),
             "runners_left": np.array(self.num_runners, np.int32),
         }
-
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (int, ``[num_agents, 2]``), computed in NumPy."""
-        return reference.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations (``[num_agents, 7 * others + 1]``) of ``state``, computed in NumPy."""
-        return reference.observe(self, state)

@@ -241,6 +241,7 @@ class TagGridworld(wd.Environment):
     parity: ClassVar[Mapping[str, Any]] = {"title": "a reference in NumPy", "tolerance": 1e-6}
     termination_meaning: ClassVar[str] = "the taggers caught the runner"
     step = step
+    reference_step, reference_observe = reference.step, reference.observe
     observe = observe_all
     draw, shapes_per_agent = draw, 3
     cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
@@ -314,14 +315,6 @@ class TagGridworld(wd.Environment):
             rng.integers(1, self.grid_length, (2, self.num_taggers)) if self.random_starts else self.grid_length // 2
         )
         return {"loc_x": locations[0], "loc_y": locations[1]}
-
-    def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the state after ``actions`` (int, ``[num_agents]``), computed in NumPy."""
-        return reference.step(self, state, actions)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[num_agents, length]``, computed in NumPy."""
-        return reference.observe(self, state)
 
     @cached_property
     def _cells(self) -> Scene:
