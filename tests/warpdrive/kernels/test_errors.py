@@ -1,4 +1,4 @@
-"""Error messages about kernels: the mistake, its line, and a remedy."""
+"""Messages about mistakes in kernels: the mistake, its line, and a remedy; for features see ``test_refusals.py``."""
 
 from __future__ import annotations
 
@@ -18,22 +18,11 @@ from numba.cuda import syncthreads
 
 import warpdrive as wd
 
-NAMES = {"speed": 1}
 COUNT = 3
 
 
-def not_a_kernel_s_business():
-    return open
-
-
 class Thing:
-    size = 2
-
-    def double(self, x):
-        return self.size * x
-
-
-THING = Thing()
+    pass
 
 
 def undefined_name(out):
@@ -55,58 +44,6 @@ def calls_undefined(out):
     out[0] = COUNTS  # noqa: F821 # here
 
 
-def with_try(out):
-    try:  # here
-        out[0] = 1
-    finally:
-        out[0] = 2
-
-
-def with_list(out):
-    places = [1, 2]  # here
-    out[0] = places[0]
-
-
-def with_comprehension(out):
-    out[0] = sum(x for x in range(3))  # here
-
-
-def with_an_async_function(out):
-    async def double(x):  # here
-        return 2 * x
-
-    out[0] = 2
-
-
-def with_with(out):
-    with out:  # here
-        out[0] = 1
-
-
-def with_raise(out):
-    if out[0] > 1:
-        raise out  # here
-
-
-def with_match(out):
-    match out:
-        case [x]:  # here
-            out[0] = x
-
-
-def with_global(out):
-    global COUNT  # here
-    COUNT = 2
-
-
-def with_formatted_string(out):
-    print(f"{out[0]}")  # here
-
-
-def with_part_of_a_grid(out):
-    out[0] = cuda.cg.this_grid().thread_rank  # here
-
-
 def with_misspelt_atomic(out):
     cuda.atomic.ad(out, 0, 1)  # here
 
@@ -118,10 +55,6 @@ def with_w_dimension(out):
 def barrier_with_a_value(out):
     x = syncthreads()  # here
     out[0] = x
-
-
-def whole_index(out):
-    out[cuda.threadIdx] = 1  # here
 
 
 def assigned_index(x):
@@ -146,24 +79,6 @@ def index_by_its_number(out):
     out[0] = cuda.blockIdx[0]  # here
 
 
-def function_as_a_value(out):
-    out[0] = takes_two is takes_two  # here
-
-
-def method_of_an_object(out):
-    out[0] = THING.double(1)  # here
-
-
-def import_inside(out):
-    import math as mathematics  # here
-
-    out[0] = mathematics.sqrt(4)
-
-
-def random_numbers_of_the_host(out):
-    out[0] = np.random.rand()  # here
-
-
 def takes_two(x, speed=2):
     return x * speed
 
@@ -182,14 +97,6 @@ def unknown_keyword(out):
 
 def argument_given_twice(out):
     out[0] = takes_two(1, x=3)  # here
-
-
-def starred_arguments(out):
-    out[0] = takes_two(**{"x": 1})  # here
-
-
-def dict_constant(out):
-    out[0] = NAMES["speed"]  # here
 
 
 def object_constant(out):
@@ -243,16 +150,6 @@ def types_that_do_not_unify(out):
     if cuda.threadIdx.x > 0:
         x = (1, 2)
     out[0] = x  # here
-
-
-def memory_of_the_heap(out):
-    y = np.zeros(3)  # here
-    out[0] = y[0]
-
-
-def sorted_numbers(out):
-    y = sorted((2, 1))  # here
-    out[0] = y[0]
 
 
 def shape_known_only_at_run_time(out):
@@ -310,10 +207,6 @@ def four_dimensions(out):
     out[0] = cuda.grid(4)  # here
 
 
-def returns_a_value(out):
-    return out[0]  # here
-
-
 def waits(out):
     cuda.syncthreads()
     out[0] = 1
@@ -321,21 +214,6 @@ def waits(out):
 
 def result_of_nothing(out):
     out[0] = waits(out) + 1  # here
-
-
-def barrier_in_a_loop_over_what_is_no_array(out):
-    for value in map(abs, out):  # here
-        cuda.syncthreads()
-        out[0] = value
-
-
-def barrier_in_an_index(out):
-    out[exchanged(out)] = 1  # here
-
-
-def exchanged(out):
-    cuda.syncthreads()
-    return 0
 
 
 def barrier_with_an_argument(out):
@@ -347,35 +225,18 @@ MISTAKES = [
     (undefined_name, ["'sped' is not defined", "Did you mean 'speed'?"]),
     (undefined_attribute, ["'math' has no 'sqroot'", "Did you mean 'sqrt'?"]),
     (undefined_in_function, ["'COUNTS' is not defined", "Did you mean 'COUNT'?"]),
-    (with_try, ["try is not part of the kernel language"]),
-    (with_list, ["a list is not part"]),
-    (with_comprehension, ["a generator is not part"]),
-    (with_an_async_function, ["async is not part"]),
-    (with_with, ["with is not part"]),
-    (with_raise, ["a kernel raises a new exception, such as ValueError(...)"]),
-    (with_match, ["a pattern of a sequence, a mapping or a class is not part"]),
-    (with_global, ["'COUNT' is a constant of the module: a kernel cannot assign to it"]),
-    (with_formatted_string, ["an f-string is not part"]),
-    (with_part_of_a_grid, ["cuda.cg.grid.thread_rank is not part"]),
     (with_misspelt_atomic, ["cuda.atomic.ad is not part", "Did you mean 'add'?"]),
     (with_w_dimension, ["cuda.threadIdx.w is not part"]),
     (barrier_with_a_value, ["cuda.syncthreads() is a statement"]),
-    (whole_index, ["cuda.threadIdx cannot be used alone"]),
     (assigned_index, ["'cuda.threadIdx.x' is a constant"]),
     (index_of_several_types, ["'(1, 2.5)[x[1]]'", "the index of a tuple with elements of several types must be"]),
     (changed_tuple, ["'pair[0]': a tuple cannot be changed"]),
     (unpacked_into_three, ["a tuple of 2 elements is assigned to 3 variables"]),
     (index_by_its_number, ["cuda.blockIdx cannot be used alone", "cuda.blockIdx.x"]),
-    (function_as_a_value, ["the function 'takes_two' is used as a value", "can be called, passed to functions"]),
-    (method_of_an_object, ["'THING.double' is a method", "make it a function"]),
-    (import_inside, ["import is not part", "outside of the kernel"]),
-    (random_numbers_of_the_host, ["np.random.rand draws from the host's generator", "xoroshiro128p"]),
     (too_many_arguments, ["'takes_two' takes 2 arguments, found 3"]),
     (too_few_arguments, ["'takes_two' needs an argument for its parameter 'x'"]),
     (unknown_keyword, ["'takes_two' has no parameter 'sped'", "Did you mean 'speed'?"]),
     (argument_given_twice, ["'takes_two' is given 'x' twice"]),
-    (starred_arguments, ["arguments from a dictionary are not part"]),
-    (dict_constant, ["'NAMES' is a dict"]),
     (object_constant, ["'Thing' is a class"]),
     (reserved_name, ["'wd__'"]),
     (reserved_parameter, ["'wd__'"]),
@@ -387,8 +248,6 @@ MISTAKES = [
     (type_error_in_function, ["< does not work on int64 and a tuple"]),
     (type_error_in_inlined_function, ["'y[1]': int32 has no elements"]),
     (types_that_do_not_unify, ["'x'", "unify"]),
-    (memory_of_the_heap, ["zeros"]),
-    (sorted_numbers, ["sorted(...) allocates a list", "cuda.local.array"]),
     (shape_known_only_at_run_time, ["must be known when the kernel is compiled", "'n'"]),
     (shape_known_only_at_run_time_in_a_function, ["argument 'n' of 'remembers'", "must be known"]),
     (shape_of_zero, ["positive integers", "(2, 0)"]),
@@ -399,10 +258,7 @@ MISTAKES = [
     (no_dtype, ["takes a shape and a dtype"]),
     (unknown_dtype, ["'COUNT' is not a dtype"]),
     (four_dimensions, ["1, 2 or 3"]),
-    (returns_a_value, ["a kernel returns nothing"]),
     (result_of_nothing, ["'waits' does not return a value"]),
-    (barrier_in_a_loop_over_what_is_no_array, ["cannot iterate over map(...)"]),
-    (barrier_in_an_index, ["in a statement of its own"]),
 ]
 
 
