@@ -44,14 +44,32 @@ def check_goes_on(trainer: Trainer, folder: Path, updates: int) -> dict[str, tor
     for update in range(2 * updates):
         if update == updates:
             trainer.save(folder)
-        with wd.no_host_transfers(trainer.env.device):
-            trainer.collect()
-            losses = trainer.update()
+        losses = _updated(trainer)
     resumed = Trainer.load(folder)
     for _ in range(updates):
-        resumed.collect()
-        again = resumed.update()
+        again = _updated(resumed)
     torch.testing.assert_close(again, losses, rtol=0, atol=0)
-    for tag, model in trainer.models.items():
-        torch.testing.assert_close(resumed.models[tag].state_dict(), model.state_dict(), rtol=0, atol=0)
+    for tag, policy in trainer.policies.items():
+        for state, expected in (
+            (resumed.models[tag].state_dict(), trainer.models[tag].state_dict()),
+            (resumed.policies[tag].state_dict(), policy.state_dict()),
+        ):
+            torch.testing.assert_close(_numbers_of(state), _numbers_of(expected), rtol=0, atol=0)
     return losses
+
+
+def _updated(trainer: Trainer) -> dict[str, torch.Tensor]:
+    with wd.no_host_transfers(trainer.env.device):
+        trainer.collect()
+        return trainer.update()
+
+
+def _numbers_of(state: dict[Any, Any]) -> dict[str, Any]:
+    """The tensors and numbers of a state by their path."""
+    flat: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{inner}": part for inner, part in _numbers_of(value).items()}
+        elif isinstance(value, torch.Tensor | int | float):
+            flat[str(name)] = value
+    return flat

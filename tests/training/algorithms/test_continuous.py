@@ -11,6 +11,7 @@ import pytest
 import torch
 from float64 import Array, Parameters, by_differences, gradients_of, parameters_of, perceptron
 from gymnasium import spaces
+from resuming import check_goes_on
 from torch import nn
 
 import warpdrive as wd
@@ -359,22 +360,7 @@ def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
         aim(sections, algorithm, learning_starts=200, gradient_steps=3, n_step=12, **normalised, **noise),
         "trainer.seed=3",
     )
-    for update in range(8):
-        if update == 4:
-            whole.save(tmp_path / "half")
-        losses = learned(whole)
-    resumed = Trainer.load(tmp_path / "half")
-    for _ in range(4):
-        again = learned(resumed)
-    torch.testing.assert_close(again, losses, rtol=0, atol=0)
-    expected = whole.policies["aimer"].model.state_dict()
-    torch.testing.assert_close(resumed.policies["aimer"].model.state_dict(), expected, rtol=0, atol=0)
-
-
-def learned(trainer: Trainer) -> dict[str, torch.Tensor]:
-    with wd.no_host_transfers(trainer.env.device):
-        trainer.collect()
-        return trainer.update()
+    check_goes_on(whole, tmp_path / "half", updates=4)
 
 
 def test_squashed_actions_in_the_environment_are_those_of_the_distribution(

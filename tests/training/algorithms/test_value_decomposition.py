@@ -10,6 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from numba import cuda
+from resuming import check_goes_on
 
 import warpdrive as wd
 from warpdrive.errors import ConfigError
@@ -355,22 +356,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(sections: Any, trainer_of: An
     common = {"batch_size": 6, "buffer_size": 50, "gradient_steps": 2, "learning_starts": 100}
     values["policy"]["odd"] = {"lr": 0.01, "target_update_every": 3, **common, **CASES[case]}
 
-    def updated(trainer: Any, count: int) -> list[dict[str, float]]:
-        metrics = []
-        for _ in range(count):
-            with wd.no_host_transfers(trainer.env.device):
-                trainer.collect()
-                terms = trainer.update()
-            metrics.append({name: value.item() for name, value in terms.items()})
-        return metrics
-
-    trainer = trainer_of(values)
-    updated(trainer, 4)
-    trainer.save(tmp_path / "checkpoint")
-    expected = updated(trainer, 3)
-    resumed = wd.Trainer.load(tmp_path / "checkpoint", trust=True)
-    assert updated(resumed, 3) == expected and "losses/td_loss/odd" in expected[0]
-    policy = wd.load_policy(tmp_path / "checkpoint", "odd", trust=True)
+    assert "losses/td_loss/odd" in check_goes_on(trainer_of(values), tmp_path / "checkpoint", updates=4)
+    policy = wd.load_policy(tmp_path / "checkpoint", "odd")
     actions = policy.act(np.eye(3, dtype=np.float32), deterministic=True)
     assert actions.shape == (3,) and policy.is_recurrent == (case != "vdn, a perceptron")
 
