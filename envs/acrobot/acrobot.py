@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.common.angles import wrapped
 from warpdrive.envs.common.gymnasium_step import gymnasium_step
 from warpdrive.scene.scene import Scene
-
-if TYPE_CHECKING:
-    from gymnasium.envs.classic_control import AcrobotEnv
 
 HALF, ONE, TWO, SIXTH = np.float32(0.5), np.float32(1), np.float32(2), np.float32(1 / 6)
 
@@ -264,6 +261,8 @@ class Acrobot(wd.Environment):
     }
     termination_meaning: ClassVar[str] = "the free end swung up"
     step, observe, reset, draw = step, observe, reset, draw
+    _gymnasium = cached_property(reference.twin)
+    reference_observe = staticmethod(reference.observe)
     shapes_per_agent = 4
 
     def __init__(
@@ -314,17 +313,9 @@ class Acrobot(wd.Environment):
         names = ("angle_1", "angle_2", "velocity_1", "velocity_2")
         return {name: np.zeros((), np.float32) for name in names}
 
-    @cached_property
-    def _gymnasium(self) -> AcrobotEnv:
-        return reference.twin(self)
-
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (int, ``[1]``), computed by Gymnasium's ``AcrobotEnv``."""
         return gymnasium_step(self._gymnasium, reference.STATE, state, int(actions[0]))
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[1, 6]``."""
-        return reference.observe(state)
 
     @cached_property
     def _goal(self) -> Scene:

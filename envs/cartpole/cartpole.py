@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,6 @@ from warpdrive.envs.cartpole import reference
 from warpdrive.envs.common import drawing, parameters
 from warpdrive.envs.common.gymnasium_step import gymnasium_step
 from warpdrive.scene.scene import Scene
-
-if TYPE_CHECKING:
-    from gymnasium.envs.classic_control import CartPoleEnv
 
 FOUR_THIRDS = np.float32(4 / 3)
 TWO, ONE, ZERO = np.float32(2), np.float32(1), np.float32(0)
@@ -185,6 +182,7 @@ class CartPole(wd.Environment):
     }
     termination_meaning: ClassVar[str] = "the pole fell or the cart left the track"
     step, observe, reset, draw = step, observe, reset, draw
+    _gymnasium = cached_property(reference.twin)
     shapes_per_agent = 4
     cuda_twins: ClassVar[Mapping[str, wd.CudaKernel]] = {
         name: wd.cuda_kernel("cartpole.cu", name) for name in ("step", "observe", "reset")
@@ -232,10 +230,6 @@ class CartPole(wd.Environment):
         """Return the state at rest, each array float32 of one number; ``reset`` draws the start state on the device."""
         names = ("position", "velocity", "angle", "angular_velocity")
         return {name: np.zeros((), np.float32) for name in names}
-
-    @cached_property
-    def _gymnasium(self) -> CartPoleEnv:
-        return reference.twin(self)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (int, ``[1]``), computed by Gymnasium's ``CartPoleEnv``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,6 @@ from warpdrive.envs.common.gymnasium_step import gymnasium_step
 from warpdrive.envs.continuous_mountain_car import reference
 from warpdrive.envs.mountain_car.reference import STATE, along_the_velocity
 from warpdrive.envs.mountain_car.valley import Valley, roll
-
-if TYPE_CHECKING:
-    from gymnasium.envs.classic_control import Continuous_MountainCarEnv
 
 ZERO = np.float32(0)
 
@@ -135,6 +132,7 @@ class ContinuousMountainCar(Valley):
         "act": along_the_velocity,
     }
     step = step
+    _gymnasium = cached_property(reference.twin)
 
     def __init__(
         self,
@@ -169,10 +167,6 @@ class ContinuousMountainCar(Valley):
         self.goal_reward = parameters.real("goal_reward", goal_reward, at_least=0)
         self.action_space = spaces.Box(-self.largest_action, self.largest_action, (1,), np.float32)
         self.controls = {"left": {0: -self.largest_action}, "right": {0: self.largest_action}}
-
-    @cached_property
-    def _gymnasium(self) -> Continuous_MountainCarEnv:
-        return reference.twin(self)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (float, ``[1, 1]``), computed by Gymnasium's own class."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,6 @@ from warpdrive.envs.common import parameters
 from warpdrive.envs.common.gymnasium_step import gymnasium_step
 from warpdrive.envs.mountain_car import reference
 from warpdrive.envs.mountain_car.valley import Valley, roll
-
-if TYPE_CHECKING:
-    from gymnasium.envs.classic_control import MountainCarEnv
 
 MINUS_ONE = np.float32(-1)
 
@@ -126,6 +123,7 @@ class MountainCar(Valley):
         "act": reference.along_the_velocity,
     }
     step = step
+    _gymnasium = cached_property(reference.twin)
 
     def __init__(
         self,
@@ -154,10 +152,6 @@ class MountainCar(Valley):
         self.force = parameters.real("force", force, at_least=0)
         self.action_space = spaces.Discrete(3)
         self.controls = {"": 1, "left": 0, "right": 2}
-
-    @cached_property
-    def _gymnasium(self) -> MountainCarEnv:
-        return reference.twin(self)
 
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (int, ``[1]``), computed by Gymnasium's ``MountainCarEnv``."""

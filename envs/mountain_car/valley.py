@@ -99,6 +99,7 @@ class Valley(wd.Environment):
 
     termination_meaning: ClassVar[str] = "the car reached the goal"
     observe, reset, draw = observe, reset, draw
+    reference_observe = staticmethod(reference.observe)
     shapes_per_agent = 4
 
     def __init__(
@@ -134,10 +135,6 @@ class Valley(wd.Environment):
     def initial_state(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         """Return ``position`` and ``velocity`` of a car at rest, float32; ``reset`` draws the start on the device."""
         return {"position": np.zeros((), np.float32), "velocity": np.zeros((), np.float32)}
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[1, 2]``."""
-        return reference.observe(state)
 
     @cached_property
     def _hills(self) -> Scene:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from warpdrive.envs.common.angles import wrapped
 from warpdrive.envs.common.gymnasium_step import gymnasium_step
 from warpdrive.envs.pendulum import reference
 from warpdrive.scene.scene import Scene
-
-if TYPE_CHECKING:
-    from gymnasium.envs.classic_control import PendulumEnv
 
 ONE, ONE_AND_A_HALF, TWO, THREE = np.float32(1), np.float32(1.5), np.float32(2), np.float32(3)
 HALF_PI, LARGEST_SWEEP = np.float32(math.pi / 2), np.float32(math.radians(150))
@@ -165,6 +162,8 @@ class Pendulum(wd.Environment):
         "act_in_episodes": reference.braking,
     }
     step, observe, reset, draw = step, observe, reset, draw
+    _gymnasium = cached_property(reference.twin)
+    reference_observe = staticmethod(reference.observe)
     shapes_per_agent = 4
 
     def __init__(
@@ -203,18 +202,10 @@ class Pendulum(wd.Environment):
         """Return ``angle`` and ``velocity`` at rest upright, float32; ``reset`` draws the start on the device."""
         return {"angle": np.zeros((), np.float32), "velocity": np.zeros((), np.float32)}
 
-    @cached_property
-    def _gymnasium(self) -> PendulumEnv:
-        return reference.twin(self)
-
     def reference_step(self, state: dict[str, Any], actions: npt.NDArray[Any]) -> dict[str, Any]:
         """Return the state after ``actions`` (float, ``[1, 1]``), computed by Gymnasium's ``PendulumEnv``."""
         action = np.asarray(actions[0], np.float64)
         return gymnasium_step(self._gymnasium, ("angle", "velocity"), state, action)
-
-    def reference_observe(self, state: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """Return the observations of ``state``, ``[1, 3]``."""
-        return reference.observe(state)
 
     @cached_property
     def _goal(self) -> Scene:

@@ -243,16 +243,7 @@ class OrnsteinUhlenbeckNoise(nn.Module):
         self.decay.fill_(value_at(self.config.decay, env_steps))
 
     def sample_means(self, means: Tensor, env: EnvWrapper, tag: str) -> Tensor:
-        """Return the means of the next samples, given those of the policy.
-
-        Args:
-            means: Means of the policy.
-            env: The acting replicas.
-            tag: Policy tag.
-
-        Returns:
-            Means of the same shape.
-        """
+        """See ``GaussianNoise``."""
         noise = env.actions(tag, drawn=True).view_as(means) - self.before
         self.before.copy_(means)
         return means + (1.0 - self.decay) * noise * (env.ctx["timestep"] > 0).view(-1, 1, 1)
