@@ -62,22 +62,7 @@ def bind(
 
 
 def replicas_at_once(kernel: Kernel, arguments: Mapping[str, Any], replicas: int, agents: int, device: Device) -> int:
-    """Return the number of replicas that a GPU runs concurrently.
-
-    Args:
-        kernel: The fused kernel.
-        arguments: Argument of each parameter, by name, as for :func:`bind`.
-        replicas: Number of replicas.
-        agents: Number of agents per replica.
-        device: The GPU.
-
-    Returns:
-        The number of replicas.
-
-    Raises:
-        KernelError: If the kernel cannot be compiled.
-        BackendError: If the code cannot be loaded.
-    """
+    """See ``Backend.replicas_at_once``. Raises the errors of :func:`bind`."""
     fused = prepare(kernel, arguments, replicas)
     packing = fused.packing(agents)
     code = compile_kernel(fused.kernel, fused.parameters, packing, device.gpu.capability)

@@ -44,16 +44,7 @@ _LIBRARY = "fused_step.so"
 
 
 def bind_on_host(fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int) -> Callable[[], None]:
-    """Compile a fused kernel for the host and return a function that runs it for all replicas.
-
-    Args:
-        fusion: The fused kernel.
-        arguments: Argument of each parameter, by name.
-        replicas: Number of replicas.
-        agents: Number of agents per replica.
-
-    Returns:
-        The function. It raises :class:`KernelError` if not all threads of a replica reach a barrier.
+    """See ``Backend.bind``. The function raises :class:`KernelError` if not all threads of a replica reach a barrier.
 
     Raises:
         KernelError: If the kernel cannot be compiled.

@@ -49,17 +49,7 @@ def usable_device(process_id: int) -> torch.device:
 def bind_on_gpu(
     fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int, device: torch.device
 ) -> Callable[[], None]:
-    """Compile a fused kernel and return a function that launches it on PyTorch's current stream.
-
-    Args:
-        fusion: The fused kernel.
-        arguments: Argument of each parameter, by name.
-        replicas: Number of replicas.
-        agents: Number of agents per replica.
-        device: The GPU.
-
-    Returns:
-        The function that launches the kernel.
+    """See ``Backend.bind``. Launches are on PyTorch's current stream.
 
     Raises:
         KernelError: If the kernel cannot be compiled.
@@ -77,21 +67,7 @@ def bind_on_gpu(
 def replicas_at_once(
     fusion: Fusion, arguments: Mapping[str, Any], replicas: int, agents: int, device: torch.device
 ) -> int:
-    """Return the number of replicas that a GPU runs concurrently.
-
-    Args:
-        fusion: The fused kernel.
-        arguments: Argument of each parameter, by name.
-        replicas: Number of replicas.
-        agents: Number of agents per replica.
-        device: The GPU.
-
-    Returns:
-        The number of replicas.
-
-    Raises:
-        KernelError: If the kernel cannot be compiled.
-    """
+    """See ``Backend.replicas_at_once``. Raises the errors of :func:`bind_on_gpu`."""
     code, packing = compile_fused(fusion, arguments, replicas, agents, torch.cuda.get_device_capability(device))
     gpu = device_at(device.index)  # in the same context; PyCUDA does not query the driver for occupancy
     return gpu.replicas_at_once(gpu.load(fusion.name, code.name, code.image), packing)
