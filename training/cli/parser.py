@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from warpdrive import __version__
@@ -157,13 +157,13 @@ def _add_train(commands: _Commands) -> None:
         "distributed training, with trainer.num_envs divided among processes (docs/guides/scaling.md)"
     )
     several.add_argument("-n", "--num_gpus", type=_count, metavar="N", help="train on N GPUs, one process per GPU")
-    several.add_argument("--num_processes", type=_count, metavar="N", help="train in N processes, for example on a CPU")
-    several.add_argument(
+    _add_number(several, "--num_processes", "train in N processes, for example on a CPU")
+    _add_number(
+        several,
         "--max_restarts",
-        type=_non_negative,
-        metavar="N",
+        "restart all processes from the latest checkpoint if one fails, at most N times",
+        _non_negative,
         default=0,
-        help="restart all processes from the latest checkpoint if one fails, at most N times (default: 0)",
     )
     parser.add_argument(
         "-a",
@@ -186,15 +186,8 @@ def _add_sweep(commands: _Commands) -> None:
     _add_source(parser, nargs="?")
     _add_overrides(parser, "search space of a key, or one value for all trials", metavar="key=values")
     parser.add_argument("--resume", metavar="<sweep>", help="resume the sweep in this folder")
-    parser.add_argument(
-        "--trials", type=_count, metavar="N", help="number of trials, unless a grid is searched (default: 16)"
-    )
-    parser.add_argument(
-        "--parallel",
-        type=_count,
-        metavar="N",
-        help="number of concurrent trials (default: one per GPU, or per CPU core up to 4)",
-    )
+    _add_number(parser, "--trials", "number of trials, unless a grid is searched (default: 16)")
+    _add_number(parser, "--parallel", "number of concurrent trials (default: one per GPU, or per CPU core up to 4)")
     parser.add_argument(
         "--engine",
         choices=("grid", "random", "optuna"),
@@ -205,35 +198,21 @@ def _add_sweep(commands: _Commands) -> None:
         "--tag", metavar="TAG", help="policy whose return ranks the trials (default: the first trained one)"
     )
     parser.add_argument("--minimise", action="store_true", help="minimise the return instead of maximising it")
-    parser.add_argument("--seed", type=_non_negative, metavar="N", default=0, help="seed of the search (default: 0)")
+    _add_number(parser, "--seed", "seed of the search", _non_negative, default=0)
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("tuning (autoscale, train --auto_scale)")
-    group.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="YAML file to write the configuration to (default: <name>_autoscaled.yaml)",
-    )
+    _add_output(group, "YAML file to write the configuration to (default: <name>_autoscaled.yaml)")
     group.add_argument("--memory", metavar="SIZE", help="memory limit, such as 2GiB (default: available memory)")
-    group.add_argument(
+    _add_number(
+        group,
         "--min_updates",
-        type=_count,
-        metavar="N",
-        help="minimum number of updates in trainer.total_steps, which limits the batch size "
+        "minimum number of updates in trainer.total_steps, which limits the batch size "
         "(default: 1; 50 with train --auto_scale)",
     )
-    group.add_argument(
-        "--time_limit",
-        type=_seconds,
-        metavar="S",
-        default=120,
-        help="time limit per candidate in seconds (default: 120)",
-    )
-    group.add_argument(
-        "--seconds", type=_seconds, metavar="S", default=2, help="duration of each measurement in seconds (default: 2)"
-    )
+    _add_number(group, "--time_limit", "time limit per candidate in seconds", _seconds, default=120)
+    _add_number(group, "--seconds", "duration of each measurement in seconds", _seconds, default=2)
 
 
 def _add_evaluate(commands: _Commands) -> None:
@@ -242,7 +221,7 @@ def _add_evaluate(commands: _Commands) -> None:
         "runs", metavar="<run>", nargs="+", help="run folder, runs/<name> for the latest run, or checkpoint"
     )
     _add_best(parser)
-    parser.add_argument("--episodes", type=_count, metavar="N", help="number of episodes (default: that of the run)")
+    _add_number(parser, "--episodes", "number of episodes (default: that of the run)")
     against = parser.add_mutually_exclusive_group()
     against.add_argument(
         "--against", nargs="+", default=[], metavar="RUN", help="play against the policies of these runs or checkpoints"
@@ -264,23 +243,14 @@ def _add_plot(commands: _Commands) -> None:
         default=[],
         help="metric to plot (repeatable; default: returns)",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="output file (default: learning_curves.png; for a single run, in its folder)",
-    )
-    parser.add_argument(
-        "--smooth", type=_count, metavar="N", default=1, help="window of the moving average, in values (default: 1)"
-    )
+    _add_output(parser, "output file (default: learning_curves.png; for a single run, in its folder)")
+    _add_number(parser, "--smooth", "window of the moving average, in values", default=1)
 
 
 def _add_report(commands: _Commands) -> None:
     parser = _add(commands, "report", "write an HTML page about runs")
     parser.add_argument("runs", metavar="<run>", nargs="+", help="run folder, or runs/<name> for the latest run")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="HTML file (default: report.html; for a single run, in its folder)"
-    )
+    _add_output(parser, "HTML file (default: report.html; for a single run, in its folder)")
 
 
 def _add_watch(commands: _Commands) -> None:
@@ -308,31 +278,15 @@ def _add_replay(commands: _Commands) -> None:
         help="output file: .gif, .html, .mp4, .png, .svg, .npz or .safetensors (repeatable; default: replay.gif in the "
         "run folder)",
     )
-    parser.add_argument(
-        "--episodes", type=_count, metavar="N", default=1, help="number of consecutive episodes (default: 1)"
-    )
-    parser.add_argument(
-        "--replicas",
-        type=_count,
-        metavar="N",
-        help="number of replicas shown side by side (default: 1; for a recording, all)",
-    )
-    parser.add_argument(
-        "--seed", type=_non_negative, metavar="N", help="seed of the first episode (default: the seed of the run)"
-    )
+    _add_number(parser, "--episodes", "number of consecutive episodes", default=1)
+    _add_number(parser, "--replicas", "number of replicas shown side by side (default: 1; for a recording, all)")
+    _add_number(parser, "--seed", "seed of the first episode (default: the seed of the run)", _non_negative)
     _add_acting(parser)
-    parser.add_argument(
-        "--fps", type=_small_count, metavar="N", help="frames per second (default: 10 to 30, depending on the length)"
+    _add_number(parser, "--fps", "frames per second (default: 10 to 30, depending on the length)", _small_count)
+    _add_number(
+        parser, "--width", "width in pixels (default: as rendered; at most 960 for several replicas)", _small_count
     )
-    parser.add_argument(
-        "--width",
-        type=_small_count,
-        metavar="N",
-        help="width in pixels (default: as rendered; at most 960 for several replicas)",
-    )
-    parser.add_argument(
-        "--step", type=_non_negative, metavar="N", help="step that .png and .svg show (default: at half of the episode)"
-    )
+    _add_number(parser, "--step", "step that .png and .svg show (default: at half of the episode)", _non_negative)
     parser.add_argument(
         "--theme", choices=("light", "dark"), default="light", help="colours of pictures (default: light)"
     )
@@ -347,29 +301,14 @@ def _add_web(commands: _Commands) -> None:
     )
     _add_overrides(parser, "set a key of the configuration of an environment")
     _add_best(parser)
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="output file, .html (default: <name>.html in the run folder, or here)"
-    )
-    parser.add_argument(
-        "--replicas", type=_count, metavar="N", default=1, help="number of replicas shown at first (default: 1)"
-    )
-    parser.add_argument(
-        "--seed",
-        type=_non_negative,
-        metavar="N",
-        help="seed of start states and random numbers (default: the seed of the run)",
+    _add_output(parser, "output file, .html (default: <name>.html in the run folder, or here)")
+    _add_number(parser, "--replicas", "number of replicas shown at first", default=1)
+    _add_number(
+        parser, "--seed", "seed of start states and random numbers (default: the seed of the run)", _non_negative
     )
     _add_acting(parser)
-    parser.add_argument(
-        "--fps", type=_small_count, metavar="N", default=10, help="steps per second at first (default: 10)"
-    )
-    parser.add_argument(
-        "--verified-steps",
-        type=_count,
-        metavar="N",
-        default=10_000,
-        help="steps that the page can compare with native ones (default: 10000)",
-    )
+    _add_number(parser, "--fps", "steps per second at first", _small_count, default=10)
+    _add_number(parser, "--verified-steps", "steps that the page can compare with native ones", default=10_000)
 
 
 def _add_export(commands: _Commands) -> None:
@@ -379,7 +318,7 @@ def _add_export(commands: _Commands) -> None:
     parser.add_argument(
         "--tag", metavar="TAG", help="policy to export (default: the trained one, if there is only one)"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="output file, .onnx or .pt2 (default: <tag>.onnx)")
+    _add_output(parser, "output file, .onnx or .pt2 (default: <tag>.onnx)")
     parser.add_argument("--action-mask", action="store_true", help="add a mask of the allowed actions to the inputs")
 
 
@@ -387,13 +326,9 @@ def _add_check(commands: _Commands) -> None:
     parser = _add(commands, "check", "check an environment for data races and other errors")
     parser.add_argument("source", metavar="<env or yaml>", help="environment, or path of a YAML file with one")
     _add_overrides(parser, "set a parameter of the environment")
-    parser.add_argument(
-        "--steps", type=_count, metavar="N", default=10, help="number of steps to interpret (default: 10)"
-    )
-    parser.add_argument("--replicas", type=_count, metavar="N", default=2, help="number of replicas (default: 2)")
-    parser.add_argument(
-        "--seed", type=_non_negative, metavar="N", default=0, help="seed of start states and actions (default: 0)"
-    )
+    _add_number(parser, "--steps", "number of steps to interpret", default=10)
+    _add_number(parser, "--replicas", "number of replicas", default=2)
+    _add_number(parser, "--seed", "seed of start states and actions", _non_negative, default=0)
     parser.add_argument("--nan", action="store_true", help="also report NaN and infinity written to arrays")
     parser.add_argument(
         "--against",
@@ -403,22 +338,15 @@ def _add_check(commands: _Commands) -> None:
         help="compare with a reference instead, package.module:Class or file.py:Class (default: the one that the "
         "environment names)",
     )
-    parser.add_argument(
-        "--episodes", type=_count, metavar="N", default=100, help="episodes to compare, with --against (default: 100)"
+    _add_number(parser, "--episodes", "episodes to compare, with --against", default=100)
+    _add_number(
+        parser, "--max-steps", "limit on loop iterations and memory accesses per thread and launch", default=1_000_000
     )
-    parser.add_argument(
-        "--max-steps",
-        type=_count,
-        metavar="N",
-        default=1_000_000,
-        help="limit on loop iterations and memory accesses per thread and launch (default: 1000000)",
-    )
-    parser.add_argument(
+    _add_number(
+        parser,
         "--max-seconds",
-        type=_count,
-        metavar="N",
+        "time limit per compiled launch in seconds, after which the command exits with 1",
         default=60,
-        help="time limit per compiled launch in seconds, after which the command exits with 1 (default: 60)",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
@@ -436,7 +364,7 @@ def _add_init(commands: _Commands) -> None:
 def _add_schema(commands: _Commands) -> None:
     parser = _add(commands, "schema", "write the JSON Schema of run configurations, for editors")
     parser.add_argument("environments", metavar="<env>", nargs="*", help="further environments: path/to/file.py:Class")
-    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
+    _add_output(parser, "output file (default: standard output)")
 
 
 def _add_completion(commands: _Commands) -> None:
@@ -447,7 +375,7 @@ def _add_completion(commands: _Commands) -> None:
 def _add_convert(commands: _Commands) -> None:
     parser = _add(commands, "convert", "convert a run configuration of WarpDrive 2")
     parser.add_argument("source", metavar="FILE", help="path of the YAML file")
-    parser.add_argument("-o", "--output", metavar="FILE", help="YAML file to write (default: print it)")
+    _add_output(parser, "YAML file to write (default: print it)")
 
 
 def _add_doctor(commands: _Commands) -> None:
@@ -466,6 +394,10 @@ def _add_overrides(parser: argparse.ArgumentParser, what: str, metavar: str = "k
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="<run>", help="run folder, runs/<name> for the latest run, or checkpoint")
+
+
+def _add_output(parser: argparse._ActionsContainer, what: str) -> None:
+    parser.add_argument("-o", "--output", metavar="FILE", help=what)
 
 
 def _add_best(parser: argparse.ArgumentParser) -> None:
@@ -522,6 +454,18 @@ def _seconds(text: str) -> float:
     if not 0.0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"found {shown(text)}, expected a number of seconds greater than 0")
     return number
+
+
+def _add_number(
+    parser: argparse._ActionsContainer,
+    name: str,
+    what: str,
+    kind: Callable[[str], float] = _count,
+    default: int | None = None,
+) -> None:
+    """Add an option that takes a number; its help ends with the default, if there is one."""
+    text = what if default is None else f"{what} (default: {default})"
+    parser.add_argument(name, type=kind, metavar="S" if kind is _seconds else "N", default=default, help=text)
 
 
 def _check_command(arguments: Sequence[str]) -> None:
