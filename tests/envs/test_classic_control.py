@@ -163,6 +163,17 @@ def test_start_states_are_uniform_and_new_in_every_episode(name, python_backend)
     assert np.abs(correlations).max() < 5.5 / math.sqrt(4000)  # false alarm: 4e-8 for each pair
 
 
+VALLEY = {
+    "gravity": -1,
+    "min_position": 0.6,
+    "max_position": -1.3,
+    "max_speed": 0,
+    "goal_position": math.inf,
+    "goal_velocity": math.nan,
+    "start_low": -1.3,
+    "start_high": -0.7,
+    "episode_length": 0,
+}
 WRONG = {
     "cartpole": {
         "gravity": -1,
@@ -195,30 +206,14 @@ WRONG = {
     },
     "mountain_car": {
         "force": -1,
-        "gravity": -1,
-        "min_position": 0.6,
-        "max_position": -1.3,
-        "max_speed": 0,
-        "goal_position": math.inf,
-        "goal_velocity": math.nan,
-        "start_low": -1.3,
-        "start_high": -0.7,
-        "episode_length": 0,
+        **VALLEY,
     },
     "continuous_mountain_car": {
         "power": -1,
         "largest_action": 0,
         "action_cost": -0.1,
         "goal_reward": -1,
-        "gravity": -1,
-        "min_position": 0.6,
-        "max_position": -1.3,
-        "max_speed": 0,
-        "goal_position": math.inf,
-        "goal_velocity": math.nan,
-        "start_low": -1.3,
-        "start_high": -0.7,
-        "episode_length": 0,
+        **VALLEY,
     },
     "pendulum": {
         "gravity": -1,

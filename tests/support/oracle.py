@@ -83,7 +83,7 @@ def _examined(generator: Generator, text: str, folder: Path, targets: Sequence[s
     return Outcome(generator.seed, SAME, "", text)
 
 
-class _OnGpu:
+class OnGpu:
     """An array as if it were on a GPU."""
 
     def __init__(self, array: np.ndarray) -> None:
@@ -113,7 +113,7 @@ def ptx_of(function: Any, arguments: Sequence[Any]) -> str:
 def _of_gpu(function: Any, arguments: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
     """Return a kernel for arrays on a GPU, the arguments as the backend takes them, and their values."""
     kernel = wd.kernel(function)
-    given = [_OnGpu(value) if isinstance(value, np.ndarray) else value for value in arguments]
+    given = [OnGpu(value) if isinstance(value, np.ndarray) else value for value in arguments]
     named = dict(zip(kernel.parameters, given, strict=True))
     baked = baked_values(kernel, named)
     taken = [argument(name, value, "kernel") for name, value in named.items() if name not in baked]

@@ -259,14 +259,11 @@ class RolloutBatcher:
             from warpdrive.training.experience.advantages import AdvantageEstimator  # loads the kernel language
 
             config = self.config()
+            coefficients = config.gamma, config.gae_lambda, config.returns_after_leaving
             with host_transfers_allowed():
-                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, *_discount(config))
+                made = AdvantageEstimator.of(rollout, self.backend, self.agent_ids, *coefficients)
             self._estimator = rollout, made
         return self._estimator[1]
-
-
-def _discount(config: AdvantageCoefficients) -> Discount:
-    return Discount(config.gamma, config.gae_lambda, config.returns_after_leaving)
 
 
 class EpisodeBatcher:

@@ -111,6 +111,16 @@ def assert_untouched(*modules: nn.Module) -> None:
     assert all(parameter.grad is None for module in modules for parameter in module.parameters())
 
 
+def policy_loss_of(numbers: Numbers, fixed: Parameters) -> Callable[[Parameters], Any]:
+    """The loss of a deterministic policy for a fixed critic."""
+
+    def policy_loss(p: Parameters) -> Any:
+        actions = np.tanh(perceptron(p, "model.policy", numbers.observations))
+        return -numbers.mean(value(fixed, "critic", 0, numbers.observations, actions))
+
+    return policy_loss
+
+
 def test_the_losses_of_ddpg_in_float64() -> None:
     algorithm: DDPG = made("ddpg")
     batch = transitions()
@@ -127,11 +137,7 @@ def test_the_losses_of_ddpg_in_float64() -> None:
     assert_untouched(algorithm.model, algorithm.target_critic, algorithm.target_model)
     algorithm.critic.zero_grad(set_to_none=True)
 
-    def policy_loss(p: Parameters) -> Any:
-        actions = np.tanh(perceptron(p, "model.policy", numbers.observations))
-        return -numbers.mean(value(fixed, "critic", 0, numbers.observations, actions))
-
-    assert_gradient(algorithm.policy_loss(batch), policy_loss, model=algorithm.model)
+    assert_gradient(algorithm.policy_loss(batch), policy_loss_of(numbers, fixed), model=algorithm.model)
 
 
 def test_the_losses_of_td3_in_float64() -> None:
@@ -153,11 +159,7 @@ def test_the_losses_of_td3_in_float64() -> None:
     assert_untouched(algorithm.model, algorithm.target_critic, algorithm.target_model)
     algorithm.critic.zero_grad(set_to_none=True)
 
-    def policy_loss(p: Parameters) -> Any:
-        actions = np.tanh(perceptron(p, "model.policy", numbers.observations))
-        return -numbers.mean(value(fixed, "critic", 0, numbers.observations, actions))
-
-    assert_gradient(algorithm.policy_loss(batch), policy_loss, model=algorithm.model)
+    assert_gradient(algorithm.policy_loss(batch), policy_loss_of(numbers, fixed), model=algorithm.model)
 
 
 def test_the_losses_of_sac_in_float64() -> None:

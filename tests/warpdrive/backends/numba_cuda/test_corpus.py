@@ -10,19 +10,12 @@ import numpy as np
 import pytest
 from corpus import CASES
 from exhaustive import exhaustive
+from oracle import OnGpu
 
 import warpdrive as wd
 from warpdrive.backends.numba_cuda.arguments import argument
 from warpdrive.backends.numba_cuda.compile import compile_kernel
 from warpdrive.backends.shared.arguments import baked_values, resolved_for
-
-
-class OnGpu:
-    """An array as if it were on a GPU."""
-
-    def __init__(self, array):
-        self.dtype = array.dtype
-        self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
 
 
 def compiled(kernel, arguments):
