@@ -6,8 +6,9 @@
 Writes one table, and one JSON file in benchmarks/results/. Fractions in the table are of the limit: the bytes that a
 step has to move (harness/traffic.py) at the bandwidth of a copy, measured in the same run. Workloads that fit into the
 GPU's cache may exceed it. "memory" is the GPU memory used by the replicas, and the size according to
-`ctx.memory_report()`. "first step" is the time in seconds from the environment to the end of its first step, at first
-with an empty cache, including compilation.
+`ctx.memory_report()`. "at once" is the number of replicas that the GPU steps concurrently, by the registers, threads
+and shared memory of the recorded step. "first step" is the time in seconds from the environment to the end of its first
+step, at first with an empty cache, including compilation. A step of Atari is four frames.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
     python tools/gather_wheels.py                         # into wheels/, for Python 3.12 on Linux x86-64
     python tools/gather_wheels.py --present pip-list.txt  # what `pip list` printed there need not be carried
 
-Gathered are the dependencies of WarpDrive, pytest and pytest-xdist; tests that compare with other libraries are skipped
-there. The machine is taken to have PyTorch, numba, numba-cuda, and what these need. With a CUDA toolkit here (`nvcc`)
-and an interpreter of the machine's Python version, PyCUDA's wheel is built as well, which is published as source only.
-There, `make gpu-test` and `make gpu-benchmark` install what is in the folder and missing.
+Gathered are the dependencies of WarpDrive, pytest, pytest-xdist and ale-py, which has the ROMs of Atari games; tests
+that compare with other libraries are skipped there. The machine is taken to have PyTorch, numba, numba-cuda, and what
+these need. With a CUDA toolkit here (`nvcc`) and an interpreter of the machine's Python version, PyCUDA's wheel is
+built as well, which is published as source only. There, `make gpu-test` and `make gpu-benchmark` install what is in the
+folder and missing.
 """
 
 from __future__ import annotations

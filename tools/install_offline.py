@@ -26,8 +26,8 @@ if sys.version_info < (3, 11):
 import tomllib
 
 PROJECT = Path(__file__).parents[1]
-ALSO_NEEDED = ("pytest", "pytest-xdist", "setuptools")
-"""Packages of the extra `test` that are needed as well."""
+ALSO_NEEDED = ("pytest", "pytest-xdist", "setuptools", "ale-py")
+"""Packages of the extra `test` that are needed as well; `ale-py` for the ROMs of Atari games."""
 MARKER = ".install_offline"
 """File in the folders that this program has made."""
 

@@ -35,6 +35,7 @@ def test_the_most_important_come_first_and_only_what_can_run() -> None:
     assert of["cartpole"] == of["pendulum"] == {1_000, 10_000, 100_000, 1_000_000}
     assert of["tag_gridworld, 5 agents"] == {1_000, 10_000, 100_000}
     assert of["tag_continuous, 110 agents"] == {100, 1_000, 10_000}
+    assert of["atari, Pong from memory"] == of["atari, Pong from the screen"] == {1, 1_024, 4_096, 32_768}
     assert of["tag_continuous, 1000 agents"] == of["tag_gridworld, 1000 agents"] == {2_000}
 
 
@@ -70,12 +71,13 @@ def test_a_report_says_what_was_reached_what_failed_and_how_near_the_limit(tmp_p
     report.add(Row("cartpole", 1, 1000, "numba", True, TRAINING, 1e5, 152.0, limit=8e6))
     report.add(Row("cartpole", 1, 1000, "numba", False, CALLER, error="the driver said no"))
     report.add(Row("cartpole", 1, 1000, "numba", False, RECORDED, error="the driver said no"))
-    report.add(Setup("cartpole", 1000, "numba", 1.25, memory_reported=3 << 20, memory_used=5 << 20))
+    report.add(Setup("cartpole", 1000, "numba", 1.25, 3 << 20, 5 << 20, replicas_at_once=3584))
     report.write()
     lines = report.table().splitlines()
     assert len({len(line) for line in lines[:4]}) == 1, "the columns are aligned"
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[:4]]
-    assert cells[2] == ["cartpole", "1,000", "numba", "yes", "2.00 M (25%)", "", "", "", "100 k", "5 of 3 MiB", "1.2 s"]
+    rates = ["2.00 M (25%)", "", "", "", "100 k"]
+    assert cells[2] == ["cartpole", "1,000", "numba", "yes", *rates, "5 of 3 MiB", "3,584", "1.2 s"]
     assert cells[3][3:9] == ["no", "[1]", "[1]", "", "", ""]
     assert lines[-1] == "[1] the driver said no"
     written = json.loads(report.path.read_text())

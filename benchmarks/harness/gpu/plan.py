@@ -22,6 +22,8 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "tag_gridworld, 1000 agents": ("tag_gridworld_published", {"num_taggers": 999, "use_full_observation": False}),
     "tag_continuous, 110 agents": ("tag_continuous", {}),
     "tag_continuous, 1000 agents": ("tag_continuous", {"num_taggers": 100, "num_runners": 900}),
+    "atari, Pong from the screen": ("atari/pong", {}),
+    "atari, Pong from memory": ("atari/pong_ram", {}),
 }
 """Run configurations and overrides of environment parameters, by title."""
 
@@ -33,6 +35,8 @@ IMPORTANCE: list[tuple[str, int]] = [
     ("tag_gridworld, 5 agents", 100_000),
     ("tag_continuous, 110 agents", 1_000),
     ("pendulum", 1_000_000),
+    ("atari, Pong from the screen", 4_096),
+    ("atari, Pong from memory", 32_768),
     ("cartpole", 100_000),
     ("tag_gridworld, 5 agents", 1_000),
     ("tag_continuous, 110 agents", 10_000),
@@ -42,12 +46,16 @@ IMPORTANCE: list[tuple[str, int]] = [
     ("pendulum", 100_000),
     ("pendulum", 10_000),
     ("pendulum", 1_000),
+    ("atari, Pong from memory", 4_096),
+    ("atari, Pong from the screen", 32_768),
+    *((f"atari, Pong from {source}", replicas) for replicas in (1_024, 1) for source in ("memory", "the screen")),
 ]
 QUICK: list[tuple[str, int]] = [
     ("cartpole", 500),
     ("tag_gridworld, 5 agents", 100),
     ("tag_continuous, 110 agents", 5),
     ("pendulum", 50),
+    ("atari, Pong from memory", 8),
 ]
 IN_CUDA_C = ("cartpole", "tag_gridworld", "tag_continuous")
 """Prefixes of the titles of environments with kernel functions in CUDA C."""
@@ -102,7 +110,10 @@ class Row:
 
 @dataclass
 class Setup:
-    """Cost of setting up a unit; bytes are None if the device does not report them."""
+    """Cost of setting up a unit; bytes are None if the device does not report them.
+
+    ``replicas_at_once`` is ``EnvWrapper.replicas_at_once``: the occupancy by the recorded step, in replicas.
+    """
 
     title: str
     replicas: int
@@ -111,6 +122,7 @@ class Setup:
     memory_reported: int | None = None
     memory_used: int | None = None
     memory_of_training: int | None = None
+    replicas_at_once: int | None = None
     rollout_length: int | None = None
     training: dict[str, Any] = field(default_factory=dict)
 

@@ -47,7 +47,7 @@ class Report:
     def table(self) -> str:
         """Return the table: a row for each environment, number of replicas and backend, with and without a graph."""
         errors: list[str] = []
-        head = ["environment", "replicas", "backend", "graph", *KINDS, "memory", "first step"]
+        head = ["environment", "replicas", "backend", "graph", *KINDS, "memory", "at once", "first step"]
         lines = [self._line(key, errors) for key in dict.fromkeys(_key(row) for row in self.rows)]
         notes = [f"[{number}] {error}" for number, error in enumerate(errors, 1)]
         return "\n".join([*aligned([head, *lines]), "", *notes]).rstrip()
@@ -57,7 +57,8 @@ class Report:
         found = {row.kind: row for row in self.rows if _key(row) == key}
         setup = next((s for s in self.setups if (s.title, s.replicas, s.backend) == key[:3]), None)
         cells = [_cell(found.get(kind), errors) for kind in KINDS]
-        return [title, f"{replicas:,}", backend, "yes" if graph else "no", *cells, _memory(setup), _start(setup)]
+        of_setup = [_memory(setup), _at_once(setup), _start(setup)]
+        return [title, f"{replicas:,}", backend, "yes" if graph else "no", *cells, *of_setup]
 
 
 def _key(row: Row) -> tuple[Any, ...]:
@@ -82,6 +83,10 @@ def _memory(setup: Setup | None) -> str:
         return ""
     used = "?" if setup.memory_used is None else f"{setup.memory_used / 2**20:,.0f}"
     return f"{used} of {setup.memory_reported / 2**20:,.0f} MiB"
+
+
+def _at_once(setup: Setup | None) -> str:
+    return "" if setup is None or setup.replicas_at_once is None else f"{setup.replicas_at_once:,}"
 
 
 def _start(setup: Setup | None) -> str:
