@@ -39,7 +39,7 @@ from harness.traffic import copy_bandwidth
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("torch", "numba", "numba-cuda", "cuda-bindings", "pycuda", "jax", "numpy")
-MAX_SECONDS_OF_A_UNIT = 100.0
+MAX_SECONDS_OF_A_UNIT = 160.0  # the first unit of Atari compiles for more than a minute
 
 
 def main() -> None:
