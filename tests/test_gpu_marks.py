@@ -40,9 +40,10 @@ def test_after_it():
 
 
 def test_what_uses_the_gpu_is_run_there_until_a_test_breaks_it(
-    pytester: pytest.Pytester, request: pytest.FixtureRequest
+    pytester: pytest.Pytester, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a stand-in for a GPU that numba's backend uses, while CUDA C runs on the host."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # as in one process
     ours = str(request.config.rootpath / "tests" / "conftest.py")
     pytester.makeconftest(
         f"""
