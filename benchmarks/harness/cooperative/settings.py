@@ -109,12 +109,13 @@ def _mixed(steps: int, num_envs: int, length: int, annealed: int, **policy: Any)
     return {name: own | {"policy": policy | {"algorithm": name}} for name in ("qmix", "vdn")}
 
 
-def _many_replicas(num_envs: int, length: int, annealed: int, buffer_size: int, **policy: Any) -> Setting:
-    """Return a change of QMIX and VDN to four or five times the replicas and steps, and as many gradient steps.
+def _many_replicas(
+    num_envs: int, length: int, annealed: int, buffer_size: int, steps: int = 10 * MILLION, **policy: Any
+) -> Setting:
+    """Return a change of QMIX and VDN to more replicas and as many times the steps, with as many gradient steps.
 
     Each sequence is then learned from less often.
     """
-    steps = 10 * MILLION
     schedules = {"lr": [[0, 1e-3], [steps, 1e-4]], "epsilon": [[0, 1.0], [annealed, 0.05]]}
     trainer = {"num_envs": num_envs, "train_batch_size": num_envs * length}
     return {"steps": steps, "trainer": trainer, "policy": {**policy, **schedules, "buffer_size": buffer_size}}
@@ -208,6 +209,10 @@ TOLD = _many_replicas(160, 25, 500_000, 100_000)
 """For a listener, whose values are bootstrapped after the time limit."""
 LARGE_FIELD = _many_replicas(256, 10, 1_600_000, 80_000)
 """For foraging's larger tasks."""
+MANY_FOODS = _many_replicas(1024, 10, 6_400_000, 80_000, 40 * MILLION)
+"""For five foods and three players, for whom 10 million steps are too few."""
+RARE_DELIVERIES = _many_replicas(1024, 20, 16 * MILLION, 60_000, WAREHOUSE_STEPS)
+"""For the small warehouse, in which 2 million steps have hardly any delivery."""
 REMEMBERING: Setting = {
     "steps": 2 * MILLION,
     "policy": WITHIN_EPISODES
@@ -266,9 +271,11 @@ CHANGES: dict[tuple[str, str], Setting] = {
     **{("mpe-tag", algorithm): MANY_REPLICAS for algorithm in ("qmix", "vdn")},
     **{
         (f"lbf-{task}", algorithm): LARGE_FIELD
-        for task in ("10x10-3p-3f", "10x10-3p-3f-2s", "15x15-3p-5f", "15x15-4p-3f", "15x15-4p-5f")
+        for task in ("10x10-3p-3f", "10x10-3p-3f-2s", "15x15-4p-3f", "15x15-4p-5f")
         for algorithm in ("qmix", "vdn")
     },
+    **{("lbf-15x15-3p-5f", algorithm): MANY_FOODS for algorithm in ("qmix", "vdn")},
+    **{("rware-small-4ag", algorithm): RARE_DELIVERIES for algorithm in ("qmix", "vdn")},
     **{("mpe-adversary", algorithm): REMEMBERING for algorithm in ("qmix", "vdn")},
     **{("mpe-speaker-listener", algorithm): TOLD for algorithm in ("qmix", "vdn")},
     ("mpe-adversary", "mappo"): DECEPTION | {"policy": DECEPTION["policy"] | OWN},
