@@ -236,6 +236,17 @@ def test_epsilon_follows_its_schedule_and_evaluation_is_greedy(sections: Section
     assert once == again == greedy
 
 
+def test_every_tag_learns_its_own_task(sections: Sections, trainer_of: TrainerOf) -> None:
+    """At random 8/3 of 8 are right. A failure by chance is not possible while the seed stays, since runs repeat."""
+    values = dqn_sections(
+        sections, lr=5e-3, gradient_steps=10, target_update_every=20, gamma=0.5, epsilon=[[0, 1.0], [10_000, 0.1]]
+    )
+    trainer = trainer_of(values, "trainer.total_steps=20000", "policy.odd.tau=0.9")
+    trainer.train()
+    result = trainer.evaluate(num_episodes=200).mean_return
+    assert result["even"] > 7.5 and result["odd"] > 7.5
+
+
 def test_images_go_through_convolutions(sections: Sections, trainer_of: TrainerOf, tmp_path: Path) -> None:
     model = {"type": "convolutional", "filters": [4], "kernel_size": 1, "stride": 1, "hidden": [8]}
     trainer = trainer_of(dqn_sections(sections, "Screen", model=model))

@@ -245,6 +245,16 @@ def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
     wd.load_policy(tmp_path / "whole", tag="outer").act(np.zeros((3, 6), np.float32))
 
 
+def test_every_tag_learns_its_own_task(sections: Sections, trainer_of: TrainerOf) -> None:
+    """At random 8/3 of 8 are right. A failure by chance is not possible while the seed stays, since runs repeat."""
+    values = mappo(sections, "Echo", lr=0.02, gamma=0.3, model={"hidden": [16]})
+    values["trainer"] |= {"num_envs": 50, "train_batch_size": 800, "total_steps": 16 * 800}
+    trainer = trainer_of(values)
+    trainer.train()
+    result = trainer.evaluate(num_episodes=100, deterministic=True).mean_return
+    assert result["even"] > 7 and result["odd"] > 7
+
+
 def test_a_critic_with_an_optimizer_of_its_own(sections: Sections, trainer_of: TrainerOf) -> None:
     """Adam takes parameters one by one: without clipping, two optimizers take the same steps as one of all."""
 
