@@ -267,17 +267,22 @@ CHANGES: dict[tuple[str, str], Setting] = {
             "overcooked-forced_coordination": _exploring(6 * MILLION),
         }.items()
     },
-    **{("mpe-spread", algorithm): COVERAGE for algorithm in ("qmix", "vdn")},
-    **{("mpe-tag", algorithm): MANY_REPLICAS for algorithm in ("qmix", "vdn")},
     **{
-        (f"lbf-{task}", algorithm): LARGE_FIELD
-        for task in ("10x10-3p-3f", "10x10-3p-3f-2s", "15x15-4p-3f", "15x15-4p-5f")
+        (task, algorithm): change
         for algorithm in ("qmix", "vdn")
+        for task, change in {
+            "mpe-spread": COVERAGE,
+            "mpe-tag": MANY_REPLICAS,
+            "mpe-adversary": REMEMBERING,
+            "mpe-speaker-listener": TOLD,
+            "lbf-10x10-3p-3f": LARGE_FIELD,
+            "lbf-10x10-3p-3f-2s": LARGE_FIELD,
+            "lbf-15x15-4p-3f": LARGE_FIELD,
+            "lbf-15x15-3p-5f": MANY_FOODS,
+            "lbf-15x15-4p-5f": LARGE_FIELD,
+            "rware-small-4ag": RARE_DELIVERIES,
+        }.items()
     },
-    **{("lbf-15x15-3p-5f", algorithm): MANY_FOODS for algorithm in ("qmix", "vdn")},
-    **{("rware-small-4ag", algorithm): RARE_DELIVERIES for algorithm in ("qmix", "vdn")},
-    **{("mpe-adversary", algorithm): REMEMBERING for algorithm in ("qmix", "vdn")},
-    **{("mpe-speaker-listener", algorithm): TOLD for algorithm in ("qmix", "vdn")},
     ("mpe-adversary", "mappo"): DECEPTION | {"policy": DECEPTION["policy"] | OWN},
     ("mpe-speaker-listener", "ippo"): LANGUAGE_ALONE,
     ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
