@@ -60,7 +60,7 @@ def measure(unit: Unit, bandwidth: float, seconds: float) -> Iterator[Row | Setu
     setup = Setup(unit.title, unit.replicas, unit.backend, time.perf_counter() - start)
     setup.memory_reported = sum(env.ctx.memory_report().values())
     setup.memory_used = _used_since(before, env.device)
-    setup.replicas_at_once, setup.rollout_length = env.replicas_at_once(), length
+    setup.rollout_length = length
     setup.training = {tag: policy.model_dump() for tag, policy in config.policy.items()}
     moved = {CALLER: step_traffic(environment).total}
     moved |= dict.fromkeys((RECORDED, POLICIES, UPDATE, TRAINING), recorded_step_traffic(environment).total)
@@ -102,6 +102,7 @@ def measure(unit: Unit, bandwidth: float, seconds: float) -> Iterator[Row | Setu
             row.error = describe(error)
         yield row
     setup.memory_of_training = _used_since(before, env.device)
+    setup.replicas_at_once = env.replicas_at_once()  # last, since a failure must not prevent the rows
     yield setup
 
 
