@@ -56,13 +56,14 @@ def real(
     """
     in_range = _is_finite_real(value) and at_least <= value <= at_most and value > above
     if not in_range:
-        bounds = [
-            *([f"greater than {above:g}"] if above > -math.inf else []),
-            *([f"of {at_least:g} or more"] if at_least > -math.inf else []),
-            *([f"of {at_most:g} or less"] if at_most < math.inf else []),
-        ]
         if -math.inf < at_least and at_most < math.inf:
-            bounds = [f"from {at_least:g} to {at_most:g}"]
+            limits = [f"from {at_least:g} to {at_most:g}"]
+        else:
+            limits = [
+                *([f"of {at_least:g} or more"] if at_least > -math.inf else []),
+                *([f"of {at_most:g} or less"] if at_most < math.inf else []),
+            ]
+        bounds = [*([f"greater than {above:g}"] if above > -math.inf else []), *limits]
         _refuse(name, value, f"a finite number {' and '.join(bounds)}".rstrip())
     return float(value)
 

@@ -43,7 +43,7 @@ ELSEWHERE = {
     "start_state": "Start states are not supported: write the state into the arrays of the replicas.",
     "old_dynamics": "It is a parameter of the environment.",
 }
-"""What to do instead of keys that the package has."""
+"""Hints for keys of the package that are not accepted."""
 ONION_SOUP = [{"ingredients": ["onion"] * 3}]
 MIXED = {
     "start_all_orders": [
