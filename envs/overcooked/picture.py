@@ -27,6 +27,8 @@ FAR = np.array(
     [[[0, 0], [0, 0], [0, 0]], [[0, 1], [0, -1], [0, 0]], [[0, 1], [-0.866, -0.5], [0.866, -0.5]]], np.float32
 )
 """Places of ingredients by their number and index, around the middle."""
+CHEFS = np.array([wd.draw.BLUE, wd.draw.GREEN, wd.draw.PURPLE, wd.draw.SKY, wd.draw.INK], np.int8)
+"""Colours of chefs, apart from those of ingredients."""
 
 
 @wd.device_function
@@ -85,7 +87,7 @@ def draw(
     right = np.float32((1 if towards == 2 else 0) - (1 if towards == 3 else 0))
     up = np.float32((1 if towards == 0 else 0) - (1 if towards == 1 else 0))
     reach, far = np.float32(0.3), np.float32(0.4)
-    colour = wd.draw.BLUE if agent % 3 == 0 else (wd.draw.GREEN if agent % 3 == 1 else wd.draw.PURPLE)
+    colour = CHEFS[agent % len(CHEFS)]
     wd.draw.circle(shapes, 0, x + reach * right, y + reach * up, 0.13, colour)
     wd.draw.circle(shapes, 1, x, y, 0.33, colour)
     wd.draw.circle(shapes, 2, x, y, 0.2, wd.draw.GROUND)

@@ -297,12 +297,13 @@ def draw(
     # constants
     rows,
 ):  # fmt: skip
-    """Draw a robot as a disc with an arrowhead, on top of the shelf that it carries; with a ring if it is rewarded."""
+    """Draw a robot as a disc with an arrowhead, on top of the outlined shelf that it carries; with a ring if rewarded."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y, shelf = loc_x[env, agent], rows - 1 - loc_y[env, agent], carried[env, agent]
     if shelf >= 0:
         colour = wd.draw.ORANGE if requested[env, shelf] else wd.draw.GREY
         wd.draw.rectangle(shapes, 0, x, y, 0.86, 0.86, ZERO, colour)
+        wd.draw.style(shapes, 0, 1.0, wd.draw.INK, 0)
     wd.draw.circle(shapes, 1, x, y, 0.34, wd.draw.BLUE)
     angle = ANGLES[heading[env, agent]]
     wd.draw.triangle(shapes, 2, x, y, 0.4, angle, wd.draw.GROUND)
