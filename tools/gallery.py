@@ -203,7 +203,7 @@ ENTRIES = [
     ),
     Entry(
         "rware",
-        "Two robots carry requested shelves (orange) to the goals (green), from three start states.",
+        "Two robots carry requested shelves (orange) to the goals (green); carried ones are outlined.",
         Shot(range(61), width=800, fps=6.0),
         replicas=(0, 1, 2),
         max_steps=60,

@@ -297,7 +297,7 @@ def draw(
     # constants
     rows,
 ):  # fmt: skip
-    """Draw a robot as a disc with an arrowhead, on top of the outlined shelf that it carries; with a ring if rewarded."""
+    """Draw a robot as a disc with an arrowhead, on top of the outlined shelf it carries; with a ring if rewarded."""
     env, agent = cuda.blockIdx.x, cuda.threadIdx.x
     x, y, shelf = loc_x[env, agent], rows - 1 - loc_y[env, agent], carried[env, agent]
     if shelf >= 0:
