@@ -70,7 +70,7 @@ def test_sampled_and_recorded_steps(name: str, config: dict[str, Any], backend: 
     assert_backends_agree(name, config, backend, sampled=True)
 
 
-@pytest.mark.parametrize("name", exhaustive(UNLIKE, ("battle",)))
+@pytest.mark.parametrize("name", exhaustive(UNLIKE, ("lbf",)))
 def test_python_agrees(name: str) -> None:
     """The kernels as Python runs them, with the numbers that compiled kernels have, under the checks.
 
@@ -86,7 +86,7 @@ def test_python_agrees(name: str) -> None:
     assert report.clean and not report.notes, report
 
 
-@pytest.mark.parametrize(("name", "config", "backend"), exhaustive(FIRST, ("battle", "tag_continuous")))
+@pytest.mark.parametrize(("name", "config", "backend"), exhaustive(FIRST, ("simple_tag",)))
 def test_numbers_of_replicas(name: str, config: dict[str, Any], backend: str) -> None:
     """A replica's bits do not depend on how many there are beside it: on a GPU, on how they are packed into blocks."""
     settings = Setting(backend, 70), Setting(backend, 6, first_env=31)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from exhaustive import exhaustive
 from numba import cuda
 
 import warpdrive as wd
@@ -129,7 +128,8 @@ MIDDLES = {
 """Frames of random actions before the comparison, by game."""
 
 
-@pytest.mark.parametrize("game", exhaustive(MIDDLES, ("breakout",)))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("game", MIDDLES)
 def test_rewards_lives_and_ends_in_the_middle_of_games(game: str) -> None:
     """A thousand frames, but for games that end before."""
     ale = started(game, MIDDLES[game], held=4)
@@ -261,10 +261,8 @@ def test_two_play_against_each_other() -> None:
     assert paddles.tolist() == [[790_196, 27_450], [27_450, 790_196]]
 
 
-@pytest.mark.parametrize(
-    ("game", "mode_byte", "mode"),
-    exhaustive([("space_invaders", 0xDC, 32), ("wizard_of_wor", 0x81, 1)], ("space_invaders",)),
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("game", "mode_byte", "mode"), [("space_invaders", 0xDC, 32), ("wizard_of_wor", 0x81, 1)])
 def test_two_with_a_score_each(game: str, mode_byte: int, mode: int) -> None:
     env = wd.EnvWrapper(Atari(game, players=2, **MEMORY), 2, env_backend="cpu", reset_pool_size=2)  # type: ignore[arg-type]
     assert (env.ctx["ram"][:, mode_byte - 0x80] == mode).all()

@@ -53,7 +53,7 @@ class Compiler(PyCudaBackend):
         pytest.param("tag_continuous", {"num_taggers": 5, "num_runners": 105}, marks=pytest.mark.exhaustive),
         ("tag_continuous", {"num_runners": 20, "use_full_observation": False, "num_other_agents_observed": 5}),
         ("cartpole", {}),
-        ("flock", {"num_boids": 100}),
+        pytest.param("flock", {"num_boids": 100}, marks=pytest.mark.exhaustive),
     ],
 )
 def test_twins_compile_for_gpus_without_float64(name: str, config: Mapping[str, Any]) -> None:

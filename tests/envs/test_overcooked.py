@@ -29,7 +29,7 @@ XXDPSXX
 """
 """Layout with four players and four pots."""
 PARITY = [
-    {"layout": "cramped_room", **GRID, **OLD},
+    pytest.param({"layout": "cramped_room", **GRID, **OLD}, marks=pytest.mark.exhaustive),
     pytest.param({"layout": "counter_circuit", **VECTOR, "random_start_positions": True}, marks=pytest.mark.exhaustive),
     {
         "layout": "cramped_room_tomato",

@@ -47,25 +47,22 @@ def put(replicas, places, **arrays):
 
 
 FAR = [(4, 4), (4, 28), (28, 4), (28, 28)]
+TWO = {"scenario": "2m", "enemies": "agents", "won_battle_bonus": 10}
 ONE_STEP = {"scenario": "2m", "enemies": "agents", "walls_cause_death": False, "world_steps_per_env_step": 1}
-"""Parameters of two tests, so that they are compiled once."""
+"""Parameters of several tests, so that they are compiled once."""
 
 
 def test_units_move_at_their_speed_and_die_at_the_border(replicas_of):
     """Half a second at 3.15: 1.575."""
-    replicas = replicas_of(Smax("2m", enemies="agents"))
+    replicas = replicas_of(Smax(**TWO))
     put(replicas, FAR)
     after = replicas.step([[UP, RIGHT, DOWN, LEFT]])[0].after
     np.testing.assert_allclose(after["loc_x"], [4, 5.575, 28, 26.425], rtol=1e-6)
     np.testing.assert_allclose(after["loc_y"], [5.575, 28, 2.425, 28], rtol=1e-6)
     put(replicas, [(4, 31), (1, 28), (28, 4), (28, 28)])
     outcome = replicas.step([[UP, LEFT, STOP, STOP]])[0]
-    assert outcome.terminated and outcome.rewards.tolist() == [
-        0,
-        0,
-        2,
-        2,
-    ]  # as much damage as there is, and the victory
+    assert outcome.terminated
+    assert outcome.rewards.tolist() == [0, 0, 11, 11]  # as much damage as there is, and the victory
     free = replicas_of(Smax(**ONE_STEP))
     put(free, [(4, 31.9), (0.1, 28), (28, 4), (28, 28)])
     outcome = free.step([[UP, LEFT, STOP, STOP]])[0]
@@ -74,7 +71,7 @@ def test_units_move_at_their_speed_and_die_at_the_border(replicas_of):
 
 def test_shots_by_hand(replicas_of):
     """A marine hits for 9 of 45, and again after 0.61 s less 1/16 s at least: once in a step of half a second."""
-    replicas = replicas_of(Smax("2m", enemies="agents", won_battle_bonus=10))
+    replicas = replicas_of(Smax(**TWO))
     near = [(10, 10), (10, 20), (14.9, 10), (14.9, 20.5)]
     put(replicas, near)
     outcome = replicas.step([[SHOOT, SHOOT, STOP, SHOOT]])[0]
@@ -125,6 +122,7 @@ def test_enemies_by_hand(replicas_of):
     assert replicas.step([[STOP, STOP]])[0].after["last_action"][2] == LEFT
 
 
+@pytest.mark.exhaustive
 def test_an_action_beyond_the_opponents_stops(replicas_of):
     replicas = replicas_of(Smax("2m_vs_1m", enemies="agents"))
     put(replicas, [(10, 10), (12, 10), (14, 10)])
@@ -134,7 +132,7 @@ def test_an_action_beyond_the_opponents_stops(replicas_of):
 
 def test_starts(replicas_of):
     """Allies within 2 of (8, 16) and enemies within 2 of (24, 16), apart from pushes; others are drawn."""
-    replicas = replicas_of(Smax("2m", enemies="agents"), 50)
+    replicas = replicas_of(Smax(**TWO), 50)
     state = [replicas.state(env) for env in range(50)]
     x, y = (np.array([s[name] for s in state]) for name in ("loc_x", "loc_y"))
     assert (abs(x - np.repeat([8, 24], 2)) < 2.5).all() and (abs(y - 16) < 2.5).all() and len(np.unique(x)) == x.size

@@ -22,7 +22,7 @@ SEVERAL = {
 }
 """Numbers of steps of GPU code with several agents, which the host runs thread after thread, in 25 replicas."""
 PARAMETERS = {name: configurations[0] for name, configurations in CONFIGURATIONS.items()}
-LINKED = ("battle", "cartpole", "overcooked")
+LINKED = ("battle", "cartpole", "matrix_game", "overcooked")
 """Environments whose PTX is linked, too: few, as that takes as long as the compilation."""
 MANY_AGENTS: dict[str, dict[str, Any]] = {
     "tag_continuous": {},  # 105
@@ -38,7 +38,7 @@ def test_cuda_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert state_hash(env, "pycuda", REPLICAS, STEPS) == state_hash(env, "cpu", REPLICAS, STEPS)
 
 
-@pytest.mark.parametrize("name", exhaustive(UNLIKE, ("battle",)))
+@pytest.mark.parametrize("name", exhaustive(UNLIKE, ("matrix_game",)))
 def test_gpu_code(name: str) -> None:
     """Kernels become GPU code, which computes in float32 alone, and the same bits as the CPU's."""
     sizes = (25, SEVERAL[name]) if name in SEVERAL else (REPLICAS, STEPS)

@@ -340,6 +340,14 @@ FURTHER = {
     "sacrifice, not finite: vtrace",
     "sacrifice, not finite: mappo",
     "sacrifice, not finite: gru",
+    "sacrifice, not finite: reinforce",
+    "sacrifice, not finite: dqn",
+    "bandit, seen as an image: sac",
+    "bandit, by its value: sac",
+    "terminated chain with a Box: td3",
+    "truncated chain with a Box: sac",
+    "truncated chain: vtrace",
+    "cooperation: vtrace",
 }
 """Rows whose algorithms solve similar problems, and whose problems similar algorithms."""
 
