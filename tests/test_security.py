@@ -218,6 +218,7 @@ def assert_reached_from_this_machine_only() -> None:
                 pass
 
 
+@pytest.mark.exhaustive
 @reads_proc
 def test_processes_that_meet_by_variables_listen_at_the_loopback_interface(
     endless: Callable[..., subprocess.Popen[bytes]],

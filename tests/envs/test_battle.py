@@ -284,6 +284,7 @@ def test_random_starts_are_apart_and_anywhere(replicas_of):
     np.testing.assert_array_equal((ctx["cells"] == -101).sum((1, 2)).cpu(), 2)
 
 
+@pytest.mark.exhaustive
 def test_the_order_of_threads_does_not_matter():
     """Kernels run access by access; where two touch one element, again in other orders of the threads."""
     env = Battle(agents_per_team=4, map_size=6, random_starts=True, view_range=1, damage=5.0, minimap=True)

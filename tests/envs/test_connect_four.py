@@ -19,7 +19,7 @@ RED, YELLOW = 0, 1
     [
         pytest.param({}, marks=pytest.mark.exhaustive),
         {"rows": 4, "columns": 9, "connect": 3, "starts": "yellow"},
-        {"rows": 3, "columns": 3, "connect": 3},
+        pytest.param({"rows": 3, "columns": 3, "connect": 3}, marks=pytest.mark.exhaustive),
     ],
 )
 def test_games_are_those_of_the_reference(parameters, python_backend):

@@ -20,6 +20,7 @@ def environment(name: str, config: Mapping[str, Any]) -> wd.Environment:
     return wd.make(name, **{"episode_length": 20, **config})
 
 
+@pytest.mark.exhaustive
 def test_agents_that_observe_more_places_than_there_are_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over whole episodes with resets from a pool; `test_tag_continuous.py` has as many agents, places and steps."""
     monkeypatch.setenv("WARPDRIVE_CUDA_ON_HOST", "1")

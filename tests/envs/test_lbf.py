@@ -103,6 +103,7 @@ def test_states_in_the_middle_of_games(name, replicas_of):
     assert shared > 0 or name != "crowded"  # the rare case is among them
 
 
+@pytest.mark.exhaustive
 def test_without_sight_players_observe_themselves_only():
     env = LevelBasedForaging(players=3, field_size=3, sight=0)
     wrapper = wd.EnvWrapper(env, num_envs=20, env_backend="cpu")

@@ -38,6 +38,7 @@ def test_payoffs_are_those_of_the_table(parameters, expected):
     np.testing.assert_array_equal(rewards_of(MatrixGame(**parameters)), np.repeat(np.array(expected)[:, None], 2, 1))
 
 
+@pytest.mark.exhaustive
 def test_payoffs_of_three_agents():
     np.testing.assert_array_equal(rewards_of(MatrixGame(payoff=THREE)), np.stack([THREE.ravel()] * 3, 1))
     different = rewards_of(MatrixGame(payoff=EACH.tolist(), common_payoff=False))

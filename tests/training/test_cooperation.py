@@ -36,7 +36,9 @@ def cooperating(sections: Sections, game: str, **options: Any) -> dict[str, Any]
     ("game", "options"),
     [
         pytest.param("Echo", {"agent_ids": True}, marks=pytest.mark.exhaustive),
-        ("Echo", {"agent_ids": True, "parameter_sharing": False, **RECURRENT}),
+        pytest.param(
+            "Echo", {"agent_ids": True, "parameter_sharing": False, **RECURRENT}, marks=pytest.mark.exhaustive
+        ),
         ("Leave", {"agent_ids": True, "team_reward": "mean", **RECURRENT}),
         pytest.param("Leave", {"parameter_sharing": False}, marks=pytest.mark.exhaustive),
     ],
@@ -72,7 +74,7 @@ def test_a_loaded_policy_acts_on_observations_of_the_environment(
         np.testing.assert_array_equal(found[~absent], wanted[~absent])
 
 
-@pytest.mark.parametrize("algorithm", exhaustive(["a2c", "reinforce", "dqn", "pqn"], ("a2c", "dqn")))
+@pytest.mark.parametrize("algorithm", exhaustive(["a2c", "reinforce", "dqn", "pqn"], ("dqn",)))
 def test_every_algorithm_goes_on_after_a_checkpoint(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path, algorithm: str
 ) -> None:

@@ -18,6 +18,7 @@ def config(env, policy, **trainer):
     return {"env": env, "trainer": sizes | trainer, "policy": policy, "saving": {"tensorboard": False}}
 
 
+@pytest.mark.exhaustive
 def test_cartpole_of_gymnasium_is_solved(tmp_path, monkeypatch):
     """The return is 20 at random. Ten other seeds reached 403 to 500."""
     monkeypatch.chdir(tmp_path)

@@ -175,6 +175,7 @@ torch.save({{**weights(module.engine), **statistics}}, {path!r} + str(module.tra
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("options", "strategy"),
     [

@@ -23,7 +23,7 @@ def pair(walkers: Any, backend: str, adaptation: Adaptation) -> tuple[wd.EnvWrap
     return wd.EnvWrapper(walkers(), **given), wd.EnvWrapper(AdaptedEnvironment(walkers(), adaptation), **given)
 
 
-@pytest.mark.parametrize("ids", [("odd",), ("odd", "even")])
+@pytest.mark.parametrize("ids", [pytest.param(("odd",), marks=pytest.mark.exhaustive), ("odd", "even")])
 @pytest.mark.parametrize("separate", [pytest.param((), marks=pytest.mark.exhaustive), ("odd",)])
 def test_observations_are_those_of_the_environment_and_the_index_of_the_agent(
     walkers: Any, random_actions: Callable[..., Any], backend: str, ids: Any, separate: Any

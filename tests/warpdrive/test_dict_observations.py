@@ -126,6 +126,7 @@ def test_a_rollout_records_every_key(backend: str) -> None:
     assert torch.equal(rollout.observations["map"][0], last)
 
 
+@pytest.mark.exhaustive
 def test_checks_look_at_every_key() -> None:
     wd.testing.check_environment(Lookouts())
     wrong = Lookouts()

@@ -37,7 +37,7 @@ CASES = {
     "td3": ("Aim", "aimer", "{algorithm: td3, learning_starts: 0, gradient_steps: 5}"),
     "sac": ("Aim", "aimer", "{algorithm: sac, learning_starts: 0, gradient_steps: 2}"),
 }
-USUAL = ("ppo, gru", "mappo", "dqn", "qmix", "sac")
+USUAL = ("ppo, gru", "dqn", "sac")
 TAGS = {
     "Echo": ("even", "odd"),
     "Revealed": ("even", "odd"),

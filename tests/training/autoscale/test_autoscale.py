@@ -212,6 +212,7 @@ def test_only_its_own_files_are_written_over(made_up, capsys):
     assert (made_up / "mine.yaml").read_text() == "# my own\n"
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_follows_is_left_some_updates(made_up, capsys):
     assert main(["train", "tag_gridworld", *SMALL, "trainer.total_steps=4000", "-a", "--no-replay"]) == 0
     (run,) = (made_up / "runs" / "tag_gridworld").iterdir()
@@ -257,6 +258,7 @@ def test_wrong_options_are_told_in_a_line(made_up, capsys, options, told):
     assert told in error and error.count("\n") == 1
 
 
+@pytest.mark.exhaustive
 def test_probes_of_systems_that_cannot_fork(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "killpg")
     ended = watch(NewProcesses().start(tmp_path), tmp_path / "printed", 300, None)

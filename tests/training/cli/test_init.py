@@ -46,7 +46,7 @@ def test_it_is_checked_and_trained_as_the_command_says(written, monkeypatch, cap
     monkeypatch.chdir(written)
     assert main(["check", "ant_hill.py:AntHill", "--steps", "2"]) == 0
     assert "ant_hill: clean" in capsys.readouterr().out
-    few = ["trainer.total_steps=20000", "trainer.evaluation.num_episodes=20", "env.episode_length=10"]
+    few = ["trainer.total_steps=2000", "trainer.evaluation.num_episodes=2", "env.episode_length=10"]
     assert main(["train", "ant_hill.yaml", *few]) == 0
     assert list(written.glob("runs/ant_hill/*/replay.gif"))
 

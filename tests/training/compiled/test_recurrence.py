@@ -54,7 +54,7 @@ def test_passes_equal_those_of_pytorch(kind, inputs, units, steps, count):
         assert torch.equal(cell(seen[0], state.masked_fill(begins[0].unsqueeze(-1), 0.0)), found[0][0])
 
 
-@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("kind", exhaustive(CELLS, ("gru",)))
 def test_results_do_not_depend_on_the_number_of_threads(kind, monkeypatch):
     cell = cell_of(kind, 5, 7)
     cell.native, (sequences, derivatives) = native_recurrence(cell), sequences_of(cell, 5, 9, 100)

@@ -70,7 +70,7 @@ CASES = {
     "with two memories": ("pendulum", ["policy.agent.model={type: gru, hidden: [], units: 9, trunk: separate}"]),
 }
 
-USUAL = ("greedy", "of two tags", "with two memories", "of agents that leave")
+USUAL = ("of two tags", "of agents that leave")
 
 
 def trainer_of(case: str) -> Trainer:

@@ -37,7 +37,7 @@ OWN_MODELS = SUPPORT / "own_models.py"
 REPLICAS = 17  # which neither two nor three processes can share equally
 STEPS = 10 * REPLICAS  # of a rollout
 # Each share is larger than the number of agents, so that all processes run the same machine code: compiled once.
-USUAL = ("gradients-opponents", "gradients-recurrent", "rollouts-sac", "rollouts-own")
+USUAL = ("gradients-opponents", "rollouts-sac")
 """Runs on and off the policy, and both ways to learn together."""
 
 

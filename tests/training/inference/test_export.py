@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from gymnasium import spaces
 from torch import Tensor, nn
 
@@ -33,7 +34,7 @@ GAMES = [
     ("Spell", "inner", False),  # Dict observations
     ("Aim", "aimer", False),  # a Box, to which actions are clipped
 ]
-FURTHER = {("Echo", ".onnx"), ("Aim", ".onnx"), ("Echo", ".pt2")}
+FURTHER = {("Echo", ".onnx"), ("Aim", ".onnx"), ("Echo", ".pt2"), ("Leave", ".pt2"), ("Spell", ".onnx")}
 """Like others: Leave has masks, too, and the squashed actions of a Box are exported to ONNX."""
 
 
@@ -106,7 +107,9 @@ def _run(path: Path, seen: Any, mask: Any) -> tuple[Any, Any]:
     return actions, logits
 
 
-@pytest.mark.parametrize(("kind", "suffix"), [("gru", ".pt2"), ("lstm", ".onnx"), ("mingru", ".onnx")])
+@pytest.mark.parametrize(
+    ("kind", "suffix"), exhaustive([("gru", ".pt2"), ("lstm", ".onnx"), ("mingru", ".onnx")], ("lstm",))
+)
 def test_a_policy_that_remembers_hands_its_state_over(
     sections: Sections, trainer_of: TrainerOf, tmp_path: Path, kind: str, suffix: str
 ) -> None:

@@ -72,7 +72,8 @@ OF_BOTH_GAMES = [
     ("game", "model"),
     [
         *OF_BOTH_GAMES,
-        *[("Aim", "two lstms"), ("Spell", "lstm"), ("Leave", "perceptrons"), ("Screen", "shared")],
+        *[("Spell", "lstm"), ("Leave", "perceptrons")],
+        *exhaustive([("Aim", "two lstms"), ("Screen", "shared")], ()),
         *exhaustive([("Arrive", "two mingrus"), ("Leave", "gru"), ("Echo", "perceptrons"), ("Screen", "separate")], ()),
         *exhaustive([("Leave", "one perceptron"), ("Spell", "one perceptron")], ()),
     ],

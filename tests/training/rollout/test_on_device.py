@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from exhaustive import exhaustive
 from lanes import Lanes
 
 import warpdrive as wd
@@ -158,7 +159,7 @@ def test_training_with_gpu_code_run_on_the_cpu(sections: Sections) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", ["cartpole", "tag_gridworld"])
+@pytest.mark.parametrize("name", exhaustive(["cartpole", "tag_gridworld"], ("cartpole",)))
 def test_training_with_cuda_c_on_the_host(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(ON_HOST_VARIABLE, "1")
     tags = wd.make(name).policy_tags

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from exhaustive import exhaustive
 from gymnasium import spaces
 from numba import cuda
 from paths import SUPPORT
@@ -114,7 +115,7 @@ def line_of(kernel, text):
 @pytest.mark.parametrize(
     ("name", "config"),
     [
-        ("simple_tag", {"continuous_actions": True}),
+        pytest.param("simple_tag", {"continuous_actions": True}, marks=pytest.mark.exhaustive),
         ("tag_gridworld", {**SMALL_TAG, "use_full_observation": False}),
         (
             "tag_continuous",
@@ -131,7 +132,7 @@ def test_registered_environments_are_clean(name, config):
     assert not report.notes
 
 
-@pytest.mark.parametrize("environment", SOUND, ids=lambda environment: environment.name)
+@pytest.mark.parametrize("environment", exhaustive(SOUND, SOUND[2::2]), ids=lambda environment: environment.name)
 def test_nothing_is_said_against_sound_environments(environment):
     wd.testing.check_environment(environment(), nan=True)
 

@@ -95,6 +95,7 @@ def test_the_interpreter_agrees_with_the_cpu_backend(kernel, blocks, threads, ar
     assert not report.races + report.order + report.bounds
 
 
+@pytest.mark.exhaustive
 def test_an_environment_behaves_as_on_the_cpu_backend():
     config = {"num_taggers": 2, "grid_length": 4, "episode_length": 3}
     envs = [

@@ -547,6 +547,7 @@ def test_the_command_compares_with_a_class(tmp_path, monkeypatch, capsys):
     assert not found["equal"] and found["differences"][0]["array"] == "rewards" and found["episodes"] >= 5
 
 
+@pytest.mark.exhaustive
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "lbforaging"]:
         monkeypatch.delitem(sys.modules, name)

@@ -365,6 +365,7 @@ def test_example_environments_start_from_their_pool():
     assert len(np.unique(angles)) > 20 and np.abs(angles).max() <= 0.05
 
 
+@pytest.mark.exhaustive
 def test_lightning_trains(registrar, tmp_path):
     lightning = pytest.importorskip("pytorch_lightning")
     from warp_drive.training.pytorch_lightning import CUDACallback, PerfStatsCallback, WarpDriveModule
@@ -451,6 +452,7 @@ class _UnreadableError(Exception):
         super().__init__(f"{reason} ({code})")
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_fails_fails_the_training(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("MASTER_PORT", str(server.getsockname()[1]))

@@ -180,7 +180,7 @@ def test_other_numbers_of_replicas_and_steps_need_no_other_code(backend, compile
     ("agents", "at_once"),
     [
         (5, 132 * (2048 // 64) * 12),  # 12 replicas in each block of 64 threads
-        (40, 132 * (2048 // 40)),  # a replica in each block of 40
+        pytest.param(40, 132 * (2048 // 40), marks=pytest.mark.exhaustive),  # a replica in each block of 40
     ],
 )
 def test_how_many_replicas_fill_the_gpu(agents, at_once, backend):
