@@ -221,20 +221,19 @@ def test_native_code_is_required_on_request(sections, trainer_of):
 @pytest.mark.parametrize(
     "policy",
     [
-        pytest.param("{algorithm: pqn, minibatches: 3}", marks=pytest.mark.exhaustive),
         "{algorithm: pqn, model: {layer_norm: false, hidden: [20]}, max_grad_norm: 1e-3}",
-        pytest.param(
-            "{algorithm: dqn, batch_size: 37, gradient_steps: 5, learning_starts: 0, lr: 1e-2, target_update_every: 3}",
-            marks=pytest.mark.exhaustive,
-        ),
         "{algorithm: dqn, learning_starts: 0, double: true, n_step: 2, model: {activation: silu, hidden: [33, 8]}}",
-        pytest.param("{algorithm: ppo, centralized_critic: true, minibatches: 3}", marks=pytest.mark.exhaustive),
         "{algorithm: ppo, centralized_critic: true, critic_lr: 1e-2, lr: 1e-2, target_kl: 1e-4, epochs: 6}",
-        pytest.param(
-            "{algorithm: ppo, centralized_critic: true, critic_max_grad_norm: 0.1, model: {trunk: shared}}",
-            marks=pytest.mark.exhaustive,
-        ),
         "{algorithm: ppo, centralized_critic: true, minibatches: 3, model: {type: lstm, units: 8, trunk: separate}}",
+        *exhaustive(
+            [
+                "{algorithm: pqn, minibatches: 3}",
+                "{algorithm: dqn, batch_size: 37, gradient_steps: 5, learning_starts: 0, target_update_every: 3}",
+                "{algorithm: ppo, centralized_critic: true, minibatches: 3}",
+                "{algorithm: ppo, centralized_critic: true, critic_max_grad_norm: 0.1, model: {trunk: shared}}",
+            ],
+            (),
+        ),
     ],
 )
 def test_runs_learn_as_in_pytorch(sections, trainer_of, policy):
