@@ -506,7 +506,9 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_readable_run(tmp_path, monkeypatch, ca
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.exhaustive), (signal.SIGHUP, 129)]
+)
 def test_other_signals_save_and_are_told_by_their_names(number, code, tmp_path):
     """SIGHUP comes when a terminal is closed: what is printed then is an error."""
     import fcntl  # not on Windows

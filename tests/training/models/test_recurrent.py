@@ -62,8 +62,9 @@ def of_active(trainer: Trainer, tag: str, per_agent: torch.Tensor) -> torch.Tens
 
 
 OF_BOTH_GAMES = [
-    *[("Fuse", model) for model in ("gru", "two lstms")],
-    *[("Arrive", model) for model in ("lstm", "mingru", "two grus")],
+    *exhaustive([("Fuse", model) for model in ("gru", "two lstms")], ()),
+    *[("Arrive", model) for model in ("lstm", "mingru")],
+    ("Fuse", "two grus"),
 ]
 """Every kind of unit, in a game whose agents stay or in one whose agents leave and return."""
 
