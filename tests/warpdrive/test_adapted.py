@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from games import Spell, Vanish
 
 import warpdrive as wd
@@ -53,7 +54,7 @@ def test_observations_are_those_of_the_environment_and_the_index_of_the_agent(
         torch.testing.assert_close(found[1], expected[1])
 
 
-@pytest.mark.parametrize(("kind", "factor"), [("sum", 1.0), ("mean", 0.5)])
+@pytest.mark.parametrize(("kind", "factor"), exhaustive([("sum", 1.0), ("mean", 0.5)], ("mean",)))
 def test_rollouts_record_the_rewards_of_teams_and_statistics_those_of_agents(
     walkers: Any, backend: str, kind: Any, factor: float
 ) -> None:

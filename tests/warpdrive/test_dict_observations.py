@@ -128,7 +128,7 @@ def test_a_rollout_records_every_key(backend: str) -> None:
 
 @pytest.mark.exhaustive
 def test_checks_look_at_every_key() -> None:
-    wd.testing.check_environment(Lookouts())
+    wd.testing.check_environment(Lookouts(), steps=12, kernel_steps=6)  # longer than an episode
     wrong = Lookouts()
     wrong.observation_space = spaces.Dict(wrong.observation_space.spaces | {"heading": spaces.Discrete(3)})
     with pytest.raises(AssertionError, match=r"observes 3 in observations_heading\[.*outside of its space \[0, 2\]"):

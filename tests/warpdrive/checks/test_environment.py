@@ -13,7 +13,7 @@ from exhaustive import exhaustive
 from gymnasium import spaces
 from numba import cuda
 from paths import SUPPORT
-from sound_environments import SOUND
+from sound_environments import SOUND, EndsAsItBegan, Leavers
 
 import warpdrive as wd
 from warpdrive.checks import check_environment_behaviour, check_environment_kernels
@@ -73,8 +73,8 @@ class Careful(Careless):
     name = "careful"
     step, observe = own_step, own_observe
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, num_agents: int = 3) -> None:
+        super().__init__(num_agents)
         self.action_space = spaces.Box(-1, 1, (1,), np.float32)
 
 
@@ -114,15 +114,18 @@ def line_of(kernel, text):
 
 @pytest.mark.parametrize(
     ("name", "config"),
-    [
-        pytest.param("simple_tag", {"continuous_actions": True}, marks=pytest.mark.exhaustive),
-        ("tag_gridworld", {**SMALL_TAG, "use_full_observation": False}),
-        (
-            "tag_continuous",
-            {"num_taggers": 2, "num_runners": 2, "grid_length": 2.0, "tagging_distance": 0.3}
-            | {"use_full_observation": False},
-        ),
-    ],
+    exhaustive(
+        [
+            ("simple_tag", {"continuous_actions": True}),
+            ("tag_gridworld", {**SMALL_TAG, "use_full_observation": False}),
+            (
+                "tag_continuous",
+                {"num_taggers": 2, "num_runners": 2, "grid_length": 2.0, "tagging_distance": 0.3}
+                | {"use_full_observation": False},
+            ),
+        ],
+        ("tag_continuous",),
+    ),
 )
 def test_registered_environments_are_clean(name, config):
     """In other ways through their code than those of ``tests/envs``, where every environment is checked."""
@@ -132,7 +135,9 @@ def test_registered_environments_are_clean(name, config):
     assert not report.notes
 
 
-@pytest.mark.parametrize("environment", exhaustive(SOUND, SOUND[2::2]), ids=lambda environment: environment.name)
+@pytest.mark.parametrize(
+    "environment", exhaustive(SOUND, (EndsAsItBegan, Leavers)), ids=lambda environment: environment.name
+)
 def test_nothing_is_said_against_sound_environments(environment):
     wd.testing.check_environment(environment(), nan=True)
 
@@ -274,17 +279,17 @@ def test_the_command_prints_json_for_programs(capsys):
     (bounds,) = told["bounds"]
     assert (bounds["array"], bounds["index"], bounds["lines"]) == ("position", [0, 3], [line_of(observe, "# outside")])
     assert bounds["sources"] == ["observations[env, agent, 0] = position[env, agent + 1]  # outside"]
-    assert main(["check", "tag_gridworld", "num_taggers=1", "grid_length=3", "--steps", "1", "--json"]) == 0
+    assert main(["check", f"{__file__}:Careful", "--steps", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["clean"]
 
 
 def test_the_command_takes_run_configurations(tmp_path, capsys):
-    text = "env: {name: tag_gridworld, num_taggers: 2, grid_length: 3}\n"
+    text = f"env: {{name: '{__file__}:Careful', num_agents: 2}}\n"
     text += "trainer: {num_envs: 2, train_batch_size: 20, total_steps: 20}\n"
-    text += "policy: {tagger: {algorithm: random}, runner: {algorithm: random}}\n"
+    text += "policy: {all: {algorithm: random}}\n"
     (tmp_path / "run.yaml").write_text(text)
-    assert main(["check", str(tmp_path / "run.yaml"), "--steps", "2", "num_taggers=1"]) == 0
-    assert "2 agents" in capsys.readouterr().out
+    assert main(["check", str(tmp_path / "run.yaml"), "--steps", "1", "num_agents=3"]) == 0
+    assert "3 agents" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

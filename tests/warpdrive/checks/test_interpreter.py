@@ -95,15 +95,10 @@ def test_the_interpreter_agrees_with_the_cpu_backend(kernel, blocks, threads, ar
     assert not report.races + report.order + report.bounds
 
 
-@pytest.mark.exhaustive
-def test_an_environment_behaves_as_on_the_cpu_backend():
-    config = {"num_taggers": 2, "grid_length": 4, "episode_length": 3}
-    envs = [
-        wd.EnvWrapper(wd.make("tag_gridworld", **config), 2, backend, seed=3)
-        for backend in ("cpu", CheckingBackend(Report()))
-    ]
-    rollouts = [env.allocate_rollout(5) for env in envs]
-    for _ in range(5):
+def test_an_environment_behaves_as_on_the_cpu_backend(walkers):
+    envs = [wd.EnvWrapper(walkers(), 2, backend, seed=3) for backend in ("cpu", CheckingBackend(Report()))]
+    rollouts = [env.allocate_rollout(8) for env in envs]  # longer than an episode
+    for _ in range(8):
         for env, rollout in zip(envs, rollouts, strict=True):
             env.step_rollout(rollout)
     for name in ("actions", "observations", "rewards", "terminated", "truncated", "log_probabilities"):

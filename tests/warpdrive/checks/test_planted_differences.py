@@ -65,11 +65,11 @@ class Climbers(wd.Environment):
     [
         ("", "", ""),
         ("agent)] - 1;", "agent)] - 1 + (agent == 1 && env == 5);", "level"),
-        pytest.param("0.25f", "0.2502f", "height", marks=pytest.mark.exhaustive),
-        ("wd_uniform(rng, env, agent)", "(wd_uniform(rng, env, agent), wd_uniform(rng, env, agent))", "rng"),
         *exhaustive(
             [
+                ("0.25f", "0.2502f", "height"),
                 ("wd_uniform(rng, env, agent)", "wd_four_uniforms(rng, env, agent).y", "height"),
+                ("wd_uniform(rng, env, agent)", "(wd_uniform(rng, env, agent), wd_uniform(rng, env, agent))", "rng"),
                 ("> 3", ">= 3", "terminated"),
                 ("1 - agent)];", "agent)];", "rewards"),
             ],

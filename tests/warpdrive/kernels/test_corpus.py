@@ -10,7 +10,7 @@ from exhaustive import exhaustive
 import warpdrive as wd
 
 
-@pytest.mark.parametrize("case", exhaustive(CASES, CASES[::10]), ids=[case.name for case in CASES])
+@pytest.mark.parametrize("case", exhaustive(CASES, CASES[::20]), ids=[case.name for case in CASES])
 def test_results_are_correct_and_nothing_is_reported(case, check):
     def launch(kernel, blocks, threads, *arguments, shared=0):
         results = check(kernel, blocks, threads, *arguments, shared_bytes=shared)

@@ -23,14 +23,14 @@ from paths import SUPPORT
 
 import warpdrive as wd
 
-FIRST, KERNELS = 1_000_000, 5
+FIRST, KERNELS = 1_000_000, 2
 """The seed of the first kernel, and how many a test has."""
 
 
-@pytest.mark.parametrize("chunk", exhaustive(range(8), (6,)))
+@pytest.mark.parametrize("chunk", exhaustive(range(20), (15,)))
 def test_generated_kernels_do_the_same(chunk, tmp_path):
-    """Those of two chunks are compiled for GPUs, too."""
-    targets = (CPU, GPU) if chunk >= 6 else (CPU,)
+    """Those of five chunks are compiled for GPUs, too."""
+    targets = (CPU, GPU) if chunk >= 15 else (CPU,)
     for seed in range(FIRST + chunk * KERNELS, FIRST + (chunk + 1) * KERNELS):
         outcome = examine(seed, tmp_path, targets)
         assert outcome.kind in (SAME, REFUSED_BY_CUDA), f"{outcome.kind}\n{outcome.detail}\n{outcome.text}"

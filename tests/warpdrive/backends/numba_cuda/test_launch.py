@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from gymnasium import spaces
 from numba import cuda
 
@@ -178,10 +179,13 @@ def test_other_numbers_of_replicas_and_steps_need_no_other_code(backend, compile
 
 @pytest.mark.parametrize(
     ("agents", "at_once"),
-    [
-        (5, 132 * (2048 // 64) * 12),  # 12 replicas in each block of 64 threads
-        pytest.param(40, 132 * (2048 // 40), marks=pytest.mark.exhaustive),  # a replica in each block of 40
-    ],
+    exhaustive(
+        [
+            (5, 132 * (2048 // 64) * 12),  # 12 replicas in each block of 64 threads
+            (40, 132 * (2048 // 40)),  # a replica in each block of 40
+        ],
+        (5,),
+    ),
 )
 def test_how_many_replicas_fill_the_gpu(agents, at_once, backend):
     """The stand-in has 132 multiprocessors, of 2048 threads each."""

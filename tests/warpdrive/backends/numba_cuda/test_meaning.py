@@ -10,7 +10,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from exhaustive import exhaustive
 from lanes import Lanes
 from numba import cuda
 
@@ -131,8 +130,9 @@ def types_change(x, out, num_agents):
 CASES = [(loops, n) for n in (1, 5, 33, 3000)]
 CASES += [(kernel, n) for kernel in (early_returns, reduction) for n in (1, 5, 32, 33, 3000)]
 CASES += [(types_change, n) for n in (5, 3000)]
-USUAL = (33, 3000)
-"""Numbers of agents in `make test`: one more than a warp, and more than a block, has threads."""
+USUAL = ((loops, 33), (early_returns, 3000), (reduction, 33), (types_change, 3000))
+"""Those in `make test`: with one agent more than a warp, and more agents than a block, has threads."""
+MARK = pytest.mark.exhaustive
 
 
 @pytest.mark.parametrize("kernel", [early_returns, loops, reduction], ids=lambda kernel: kernel.__name__)
@@ -144,7 +144,10 @@ def test_the_kernels_of_this_test_have_no_races(kernel):
 
 @pytest.mark.parametrize(
     ("agents", "kernel"),
-    exhaustive([pytest.param(n, kernel, id=f"{kernel.__name__}-{n}") for kernel, n in CASES], USUAL),
+    [
+        pytest.param(n, kernel, id=f"{kernel.__name__}-{n}", marks=() if (kernel, n) in USUAL else MARK)
+        for kernel, n in CASES
+    ],
 )
 def test_barriers_mean_what_the_author_wrote(kernel, agents):
     replicas = 70 if agents < 20 else 3

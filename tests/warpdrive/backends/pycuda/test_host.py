@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 
 import warpdrive as wd
 from warpdrive.backends.host.workers import get_num_threads, set_num_threads
@@ -30,7 +31,7 @@ def four_cores():
 # --- environments ---
 
 
-@pytest.mark.parametrize(("num_hunters", "replicas"), [pytest.param(0, 13, marks=pytest.mark.exhaustive), (4, 40)])
+@pytest.mark.parametrize(("num_hunters", "replicas"), exhaustive([(0, 13), (4, 40)], (4,)))
 def test_an_environment_does_what_it_does_in_python(on_host, num_hunters, replicas):
     """Whole episodes with resets, sampled and recorded: every array of the two is the same, bit for bit."""
     wrappers = [
