@@ -11,6 +11,23 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
+from warpdrive.backends.loading import load_backend, usable_backends
+
+
+def _on_host(name: str) -> bool:
+    """Return True for CUDA C that is compiled for the host, since there is no GPU."""
+    return name != "cpu" and load_backend(name).device.type == "cpu"
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=pytest.mark.exhaustive if _on_host(name) else ()) for name in usable_backends()]
+)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Give the name of each backend that can run here, of which `make test` leaves out CUDA C on the host.
+
+    Tests that use most of a backend are parametrized with ``usable_backends()``, and run on all of them.
+    """
+    return str(request.param)
 
 
 @wd.kernel

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
+from warpdrive.backends.loading import usable_backends
 from warpdrive.env_wrapper import EnvWrapper
 
 SIDE = 3
@@ -101,6 +102,7 @@ def test_a_step_gives_observations_by_key(backend: str) -> None:
     assert not seen["clock"].any()  # the next episode has begun
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_a_rollout_records_every_key(backend: str) -> None:
     env = EnvWrapper(Lookouts(), 6, backend, seed=2, reset_pool_size=5)
     rollout = env.allocate_rollout(7)

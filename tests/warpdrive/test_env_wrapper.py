@@ -19,6 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 import warpdrive as wd
 from warpdrive.backends.host import workers
+from warpdrive.backends.loading import usable_backends
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import ActionError, DefinitionError
 
@@ -53,6 +54,7 @@ class Reference:
         return result | {"observations": self.observe(), "visits": self.visits.copy(), "active": self.active.copy()}
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_steps_agree_with_a_reference(walkers: Callable[..., Any], random_actions: Any, backend: str) -> None:
     env = EnvWrapper(walkers(), num_envs=20, env_backend=backend, seed=3)
     observations = env.reset()
@@ -109,6 +111,7 @@ def test_nothing_can_be_done_after_close(walkers: Callable[..., Any]) -> None:
             use()
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_close_frees_the_memory(walkers: Callable[..., Any], backend: str) -> None:
     env = EnvWrapper(walkers(), 4, backend)
     env.step()
@@ -157,6 +160,7 @@ def test_replicas_do_not_depend_on_how_many_there_are(walkers: Callable[..., Any
         assert torch.equal(left, right)
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_replicas_do_not_depend_on_how_they_are_split(walkers: Callable[..., Any], backend: str) -> None:
     whole = trajectory(EnvWrapper(walkers(), 6, backend, seed=5, reset_pool_size=9), 20, 6)
     part = trajectory(EnvWrapper(walkers(), 2, backend, seed=5, reset_pool_size=9, first_env=4), 20, 2)
@@ -215,6 +219,7 @@ def test_two_environments_in_one_process_keep_their_own_kernels(walkers: Callabl
         np.testing.assert_array_equal(rewards.cpu().numpy(), env.ctx["position"].cpu().numpy() + bonus)
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_saved_simulations_go_on_as_they_were(walkers: Callable[..., Any], random_actions: Any, backend: str) -> None:
     env = EnvWrapper(walkers(), 8, backend, seed=2, reset_pool_size=9)
     rng = np.random.default_rng(1)
@@ -234,6 +239,7 @@ def random_start(position, rng, ring_length):
     position[env, agent] = wd.random.integer(rng, env, agent, ring_length)
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_a_reset_kernel_draws_starts_on_the_device(walkers: Callable[..., Any], backend: str) -> None:
     """Fixed seed; a share of 3000 draws is over 6 standard deviations off with p < 1e-8."""
     environment = walkers()
@@ -250,6 +256,7 @@ def test_a_reset_kernel_draws_starts_on_the_device(walkers: Callable[..., Any], 
     assert (before != env.ctx["position"].cpu().numpy()).any()
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_statistics_add_up(walkers: Callable[..., Any], random_actions: Any, backend: str) -> None:
     env = EnvWrapper(walkers(), 16, backend)
     rng = np.random.default_rng(4)
@@ -346,6 +353,7 @@ class ByTag(wd.Environment):
         return {"level": np.zeros(3, np.int32)}
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
     env = EnvWrapper(ByTag(), 2, backend)
     actions = {"pusher": np.array([[1, 2], [3, 0]], np.int32), "turner": np.array([[[2, 1]], [[0, 1]]], np.int32)}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from float32_errors import BINARY, EXACT, SPECIAL, errors, exact, kernel_of as new_kernel_of, pairs, sample
 from oracle import launch_gpu_code
 
@@ -66,6 +67,8 @@ OF_TWO_IN_C99 = {
 
 
 kernel_of = cache(new_kernel_of)
+USUAL = ("sin", "exp", "rsqrt", "pow")
+"""Functions that `make test` also computes by GPU code and in Python."""
 
 
 @cache
@@ -143,7 +146,7 @@ def test_bits_of_the_cpu_backend(name: str) -> None:
     assert digest(computed_sample(name)) == BITS[name]
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", exhaustive(EXACT, USUAL))
 def test_gpu_code(name: str) -> None:
     """Code that the Numba CUDA backend compiles for a GPU has these bits on the host.
 
@@ -184,7 +187,7 @@ def test_bits_of_cuda_c(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
     assert {name: digest(arrays[f"{name}_out"]) for name in names} == {name: BITS[name] for name in names}
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", exhaustive(EXACT, USUAL))
 def test_bits_in_python(name: str) -> None:
     """The debugger and the checks, which run kernels in Python, compute the same bits."""
     kernel, every = kernel_of(name), 97

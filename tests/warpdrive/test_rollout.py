@@ -13,6 +13,7 @@ from gymnasium import spaces
 from numba import cuda
 
 import warpdrive as wd
+from warpdrive.backends.loading import usable_backends
 from warpdrive.env_wrapper import EnvWrapper
 from warpdrive.errors import DefinitionError
 
@@ -24,6 +25,7 @@ def run(env: EnvWrapper, num_steps: int) -> wd.Rollout:
     return rollout
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_a_rollout_holds_what_steps_with_its_actions_return(walkers: Callable[..., Any], backend: str) -> None:
     sampled = EnvWrapper(walkers(), 10, backend, seed=8, reset_pool_size=9)
     stepped = EnvWrapper(walkers(), 10, backend, seed=8, reset_pool_size=9)
@@ -226,6 +228,7 @@ class Masked(wd.Environment):
         return {"level": np.zeros(2, np.int32)}
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_masks_of_each_step_apply_to_that_step(backend: str) -> None:
     env = EnvWrapper(Masked(), 30, backend)
     rollout = run(env, 8)
@@ -333,6 +336,7 @@ def run_movers(
     return env, run(env, num_steps), mean.to(env.device), log_std.exp().to(env.device)
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_continuous_actions_have_the_means_and_deviations_of_the_policy(backend: str) -> None:
     _, rollout, mean, std = run_movers(backend, 500, 20)
     assert isinstance(rollout.actions, torch.Tensor) and rollout.actions.dtype == torch.float32

@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 import torch
 from environment_parameters import CONFIGURATIONS
+from exhaustive import exhaustive
 from numba import cuda
 
 import warpdrive as wd
+from warpdrive.backends.loading import usable_backends
 
 STEPS = 20
 CASES: list[tuple[str, dict[str, Any], int]] = [
     ("tag_gridworld", CONFIGURATIONS["tag_gridworld"][0], 30),
     ("tag_gridworld", {"episode_length": 7}, 11),
-    ("tag_continuous", CONFIGURATIONS["tag_continuous"][0], 17),
     ("cartpole", CONFIGURATIONS["cartpole"][0], 300),
 ]
 
@@ -49,6 +50,7 @@ def test_steps_of_one_between_those_of_others(backend: str) -> None:
         assert torch.equal(one, among_others)
 
 
+@pytest.mark.parametrize("backend", usable_backends())
 def test_each_on_a_thread_of_its_own(backend: str) -> None:
     found: dict[int, torch.Tensor] = {}
 
@@ -106,7 +108,9 @@ def reward_of(step: wd.Kernel) -> float:
     return float(env.ctx["rewards"][1, 0])
 
 
-@pytest.mark.parametrize("step", [by_member, by_table, by_function], ids=lambda kernel: kernel.source.name)
+@pytest.mark.parametrize(
+    "step", exhaustive([by_member, by_table, by_function], (by_function,)), ids=lambda kernel: kernel.source.name
+)
 def test_constants_changed_between_two_environments(step: wd.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [reward_of(step), reward_of(step)] == [1.0, 1.0]
     monkeypatch.setattr(SETTINGS, "reward", 2.0)
