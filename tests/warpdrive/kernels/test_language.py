@@ -177,9 +177,9 @@ def test_lambdas_are_device_functions(made):
     [
         (lambda x, y: x * y, np.arange(10) * 3),
         (cuda.jit(lambda x, y: x - y), np.arange(10) - 3),
-        (max, np.maximum(np.arange(10), 3)),
+        pytest.param(max, np.maximum(np.arange(10), 3), marks=pytest.mark.exhaustive),
         (np.power, np.arange(10) ** 3),
-        (operator.floordiv, np.arange(10) // 3),
+        pytest.param(operator.floordiv, np.arange(10) // 3, marks=pytest.mark.exhaustive),
     ],
     ids=["lambda", "jitted", "builtin", "ufunc", "operator"],
 )

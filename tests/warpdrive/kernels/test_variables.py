@@ -307,7 +307,10 @@ TYPE_OF_EACH_ASSIGNMENT = {
 """Kernels, the integers they are given, and the integers they should leave, by numba's rules."""
 
 
-@pytest.mark.parametrize("grid", [(1, 2), (2, 1)], ids=["two threads", "two blocks"])
+@pytest.mark.parametrize(
+    "grid",
+    [pytest.param((1, 2), id="two threads"), pytest.param((2, 1), id="two blocks", marks=pytest.mark.exhaustive)],
+)
 @pytest.mark.parametrize("kernel", TYPE_OF_EACH_ASSIGNMENT, ids=lambda kernel: kernel.__name__)
 def test_each_assignment_has_its_own_type(kernel, grid):
     given, expected = TYPE_OF_EACH_ASSIGNMENT[kernel]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive import exhaustive
 from numba import cuda
 
 import warpdrive as wd
@@ -111,7 +112,7 @@ in_both = pytest.mark.parametrize("in_python", [False, True], ids=["compiled", "
 
 
 @in_both
-@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+@pytest.mark.parametrize("dtype", exhaustive([np.int64, np.float32], (np.float32,)))
 def test_sums_by_shuffles(dtype: Any, in_python: bool) -> None:
     values = np.random.default_rng(0).integers(0, 100, 3 * 96).astype(dtype)
     sums = np.zeros(9, dtype)
