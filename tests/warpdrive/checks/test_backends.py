@@ -143,7 +143,7 @@ class Obedient(Counters):
 def test_masked_actions_are_not_taken() -> None:
     environment = Obedient()
     environment.observation_space = spaces.Box(0, 0, (1,), np.float32)  # 1 would be outside of it
-    wd.testing.check_environment(environment)
+    wd.testing.check_environment(environment, steps=20, kernel_steps=4)
     rng = np.random.default_rng(0)
     masks = rng.random((50, 3, 4)) < 0.5
     masks[..., 2] |= ~masks.any(axis=2)

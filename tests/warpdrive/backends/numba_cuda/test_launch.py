@@ -141,9 +141,9 @@ def test_grid_and_block_of_each_packing(agents, num_envs, grid, block, backend, 
     assert f" on 0 ({grid},1,1) ({block},1,1) 0 stream" in line
 
 
-def test_an_environment_hands_over_what_its_code_declares(backend, fake_gpu, compiled):
+def test_an_environment_hands_over_what_its_code_declares(walkers, backend, fake_gpu, compiled):
     fake_gpu.set(parameters=1)
-    env = wd.EnvWrapper(env_name="tag_gridworld", num_envs=50, env_backend=backend)
+    env = wd.EnvWrapper(walkers(), num_envs=50, env_backend=backend)
     rollout = env.allocate_rollout(3)
     (reset, step) = compiled
     assert widths_of(step)[0] == 4
@@ -154,13 +154,13 @@ def test_an_environment_hands_over_what_its_code_declares(backend, fake_gpu, com
     found = words(line)
     assert found[0] == 50
     addresses = set(found)
-    for tensor in (env.ctx["loc_x"], env.ctx["rewards"], rollout.rewards, rollout.observations, rollout.step):
+    for tensor in (env.ctx["position"], env.ctx["rewards"], rollout.rewards, rollout.observations, rollout.step):
         assert tensor.data_ptr() in addresses
     assert widths_of(reset) != widths_of(step)
 
 
-def test_launches_of_an_environment_ask_for_nothing_else(backend, fake_gpu):
-    env = wd.EnvWrapper(env_name="tag_gridworld", num_envs=50, env_backend=backend)
+def test_launches_of_an_environment_ask_for_nothing_else(walkers, backend, fake_gpu):
+    env = wd.EnvWrapper(walkers(), num_envs=50, env_backend=backend)
     rollout = env.allocate_rollout(4)
     with backend.gpu.in_context():
         fake_gpu.forget()
@@ -169,9 +169,9 @@ def test_launches_of_an_environment_ask_for_nothing_else(backend, fake_gpu):
         assert [line.split()[0] for line in fake_gpu.log] == ["launch"] * 4
 
 
-def test_other_numbers_of_replicas_and_steps_need_no_other_code(backend, compiled):
+def test_other_numbers_of_replicas_and_steps_need_no_other_code(walkers, backend, compiled):
     for num_envs, num_steps in ((50, 3), (51, 7)):
-        env = wd.EnvWrapper(env_name="tag_gridworld", num_envs=num_envs, env_backend=backend)
+        env = wd.EnvWrapper(walkers(), num_envs=num_envs, env_backend=backend)
         env.allocate_rollout(num_steps)
     assert [code.name for code in compiled[:2]] == [code.name for code in compiled[2:]]
     assert [code.image for code in compiled[:2]] == [code.image for code in compiled[2:]]

@@ -26,7 +26,9 @@ def kernel_of(function: Any) -> Any:
     return kernel
 
 
-@pytest.mark.parametrize("module", [math, np], ids=["math", "numpy"])
+@pytest.mark.parametrize(
+    "module", [pytest.param(math, id="math"), pytest.param(np, id="numpy", marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_functions_of_float32(module: Any, name: str) -> None:
     x = sample(np.random.default_rng(0))

@@ -51,7 +51,7 @@ def test_an_environment_does_what_it_does_in_python(on_host, num_hunters, replic
     assert rollouts[0].rewards.abs().sum() > 0 or num_hunters == 0
 
 
-@pytest.mark.parametrize("num_hunters", [1, 7, 99])
+@pytest.mark.parametrize("num_hunters", exhaustive([1, 7, 99], (7, 99)))
 def test_steps_with_given_actions_do_what_numpy_does(on_host, num_hunters):
     environment = wd.make(RING, num_hunters=num_hunters, episode_length=100)
     wrapper = wd.EnvWrapper(environment, 7, "pycuda", seed=1)
