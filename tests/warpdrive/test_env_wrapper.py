@@ -365,19 +365,17 @@ def test_tags_may_have_spaces_of_their_own(backend: str) -> None:
     with pytest.raises(ActionError, match="actions_turner has the value 2 in component 1, expected 0 to 1"):
         env.step(actions | {"turner": np.full((2, 1, 2), 2, np.int32)})
     drawn = {"pusher": set(), "turner": set()}
+    rollout = env.allocate_rollout(200)
     for _ in range(200):  # a pair is missed with probability below 22 * (15/16)**400, 2e-10
-        env.step()
+        env.step_rollout(rollout)
         drawn["pusher"] |= {tuple(pair) for pair in env.actions("pusher").tolist()}
         drawn["turner"] |= {tuple(pair) for (pair,) in env.actions("turner").tolist()}
     assert drawn["pusher"] == set(itertools.product(range(4), range(4)))
     assert drawn["turner"] == set(itertools.product(range(3), range(2)))
-    rollout = env.allocate_rollout(4)
-    for _ in range(4):
-        env.step_rollout(rollout)
-    assert rollout.of("observations", "turner").shape == (5, 2, 1, 3)
-    assert torch.equal(env.observations("turner"), rollout.of("observations", "turner")[4])
-    assert rollout.of("actions", "turner").shape == (4, 2, 1, 2)
-    assert rollout.of("rewards", "turner").shape == (4, 2, 1)
+    assert rollout.of("observations", "turner").shape == (201, 2, 1, 3)
+    assert torch.equal(env.observations("turner"), rollout.of("observations", "turner")[200])
+    assert rollout.of("actions", "turner").shape == (200, 2, 1, 2)
+    assert rollout.of("rewards", "turner").shape == (200, 2, 1)
     for tag in env.policy_tags:  # choices are not clipped
         assert torch.equal(env.actions(tag, drawn=True), env.actions(tag))
 

@@ -16,7 +16,6 @@ from exhaustive import exhaustive
 from numba import cuda
 
 import warpdrive as wd
-from warpdrive.backends.loading import usable_backends
 
 STEPS = 20
 CASES: list[tuple[str, dict[str, Any], int]] = [
@@ -50,7 +49,6 @@ def test_steps_of_one_between_those_of_others(backend: str) -> None:
         assert torch.equal(one, among_others)
 
 
-@pytest.mark.parametrize("backend", usable_backends())
 def test_each_on_a_thread_of_its_own(backend: str) -> None:
     found: dict[int, torch.Tensor] = {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exhaustive import exhaustive
 from numba import cuda
 
 import warpdrive as wd
@@ -124,14 +125,17 @@ def pixels(image, out, scale):
 
 @pytest.mark.parametrize(
     ("blocks", "threads"),
-    [
-        ((9, 5), (8, 8)),
-        ((70, 40), (1, 2)),
-        ((7, 2), (10, 20)),
-        ((1, 3), (67, 14)),
-        (70, (2, 3)),
-        ((9, 5, 2), (8, 8, 1)),
-    ],
+    exhaustive(
+        [
+            ((9, 5), (8, 8)),
+            ((70, 40), (1, 2)),
+            ((7, 2), (10, 20)),
+            ((1, 3), (67, 14)),
+            (70, (2, 3)),
+            ((9, 5, 2), (8, 8, 1)),
+        ],
+        ((9, 5), 70, (9, 5, 2)),
+    ),
 )
 def test_rows(check, blocks, threads):
     """Blocks side by side, more than run at once, in grids of one to three axes."""

@@ -280,16 +280,11 @@ def test_a_file_holds_all_of_a_recording(tmp_path: Path, name: str) -> None:
 
 
 def test_a_recording_knows_the_parameters_of_an_environment_made_by_name(tmp_path: Path) -> None:
-    config = {
-        "grid_length": 5,
-        "starting_location_x": np.arange(3),
-        "starting_location_y": np.arange(3),
-        "num_taggers": 2,
-    }
-    recording = EnvWrapper(env_name="tag_gridworld", env_config=config, env_backend="cpu").record()
-    loaded = wd.Recording.load(recording.save(tmp_path / "tag.npz"))
-    assert loaded.env_config == {**config, "starting_location_x": [0, 1, 2], "starting_location_y": [0, 1, 2]}
-    assert wd.make(loaded.env_name, **loaded.env_config).grid_length == 5
+    config = {"payoff": np.array([[1.0, 0.0], [0.0, 2.0]]), "episode_length": 3}
+    recording = EnvWrapper(env_name="matrix_game", env_config=config, env_backend="cpu").record()
+    loaded = wd.Recording.load(recording.save(tmp_path / "game.npz"))
+    assert loaded.env_config == {"payoff": [[1.0, 0.0], [0.0, 2.0]], "episode_length": 3}
+    assert wd.make(loaded.env_name, **loaded.env_config).episode_length == 3
 
 
 def test_parts_of_a_recording_that_do_not_fit_each_other_are_named(tmp_path: Path) -> None:
