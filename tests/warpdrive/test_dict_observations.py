@@ -128,7 +128,6 @@ def test_a_rollout_records_every_key(backend: str) -> None:
     assert torch.equal(rollout.observations["map"][0], last)
 
 
-@pytest.mark.exhaustive
 def test_checks_look_at_every_key() -> None:
     wd.testing.check_environment(Lookouts(), steps=12, kernel_steps=6)  # longer than an episode
     wrong = Lookouts()

@@ -98,7 +98,6 @@ def test_other_random_numbers_are_told_before_what_follows_from_them() -> None:
     assert [Path(line.rpartition(":")[0]).suffix for line in finding.lines] == [".py", ".cu"]
 
 
-@pytest.mark.exhaustive
 def test_the_command_line_compares_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", f"{__file__}:Counters", "--steps", "2"]) == 0
     assert "compared backends (cpu, pycuda, interpreter)." in " ".join(capsys.readouterr().out.split())
@@ -139,7 +138,6 @@ class Obedient(Counters):
         return {"ruled": np.zeros(3, np.int32)}
 
 
-@pytest.mark.exhaustive
 def test_masked_actions_are_not_taken() -> None:
     environment = Obedient()
     environment.observation_space = spaces.Box(0, 0, (1,), np.float32)  # 1 would be outside of it
