@@ -70,7 +70,7 @@ def test_sampled_and_recorded_steps(name: str, config: dict[str, Any], backend: 
     assert_backends_agree(name, config, backend, sampled=True)
 
 
-@pytest.mark.parametrize("name", exhaustive(UNLIKE, ("lbf",)))
+@pytest.mark.parametrize("name", exhaustive(UNLIKE, ("matrix_game",)))
 def test_python_agrees(name: str) -> None:
     """The kernels as Python runs them, with the numbers that compiled kernels have, under the checks.
 

@@ -178,7 +178,8 @@ def state_of(name, world):
     return {key: values for key, values in state.items() if len(values)}
 
 
-@pytest.mark.parametrize("name", exhaustive(ORIGINALS, ("simple_reference",)))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ORIGINALS)
 def test_games_agree_with_the_public_environment(name):
     """Its start states are loaded; then both play the same actions, without the reference of the package."""
     original = ORIGINALS[name].parallel_env()
