@@ -166,6 +166,12 @@ CHASE: Setting = {
     "steps": CHASE_STEPS,
     "policy": SPREAD | TEAM | {"lr": [[0, 3e-3], [CHASE_STEPS, 2e-4]], "entropy_coef": [[0, 0.01], [8 * MILLION, 0.0]]},
 }
+CHASE_ALONE: Setting = {
+    "steps": 2 * CHASE_STEPS,
+    "policy": CHASE["policy"]
+    | {"lr": [[0, 3e-3], [2 * CHASE_STEPS, 2e-4]], "entropy_coef": [[0, 0.01], [16 * MILLION, 0.0]]},
+}
+"""For actors without a central critic, whose returns still grow after 10 million steps."""
 LANGUAGE = SPREAD | TEAM | {"entropy_coef": [[0, 0.03], [2_600_000, 0.0]]}
 LANGUAGE_ALONE: Setting = {
     "steps": 6 * MILLION,
@@ -285,6 +291,7 @@ CHANGES: dict[tuple[str, str], Setting] = {
     },
     ("mpe-adversary", "mappo"): DECEPTION | {"policy": DECEPTION["policy"] | OWN},
     ("mpe-speaker-listener", "ippo"): LANGUAGE_ALONE,
+    ("mpe-tag", "ippo"): CHASE_ALONE,
     ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
     ("overcooked-counter_circuit_o_1order", "ippo"): _exploring(6 * MILLION, 0.1) | CIRCUIT,
     ("overcooked-counter_circuit_o_1order", "mappo"): _exploring(12 * MILLION, 0.1, **OWN) | CIRCUIT,
