@@ -291,8 +291,8 @@ CHANGES: dict[tuple[str, str], Setting] = {
     },
     ("mpe-adversary", "mappo"): DECEPTION | {"policy": DECEPTION["policy"] | OWN},
     ("mpe-speaker-listener", "ippo"): LANGUAGE_ALONE,
-    ("mpe-tag", "ippo"): CHASE_ALONE,
     ("mpe-speaker-listener", "mappo"): {"policy": LANGUAGE},
+    ("mpe-tag", "ippo"): CHASE_ALONE,
     ("overcooked-counter_circuit_o_1order", "ippo"): _exploring(6 * MILLION, 0.1) | CIRCUIT,
     ("overcooked-counter_circuit_o_1order", "mappo"): _exploring(12 * MILLION, 0.1, **OWN) | CIRCUIT,
 }

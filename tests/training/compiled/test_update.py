@@ -228,7 +228,8 @@ def test_native_code_is_required_on_request(sections, trainer_of):
         *exhaustive(
             [
                 "{algorithm: pqn, minibatches: 3}",
-                "{algorithm: dqn, batch_size: 37, gradient_steps: 5, learning_starts: 0, target_update_every: 3}",
+                "{algorithm: dqn, batch_size: 37, gradient_steps: 5, learning_starts: 0, lr: 1e-2, "
+                "target_update_every: 3}",
                 "{algorithm: ppo, centralized_critic: true, minibatches: 3}",
                 "{algorithm: ppo, centralized_critic: true, critic_max_grad_norm: 0.1, model: {trunk: shared}}",
             ],
